@@ -1,7 +1,8 @@
 """The commands of the stand-in's MPS control daemon.
 
 Without a server, or with one that initializes, it answers as NVIDIA's of the same driver does, word for word (recorded:
-`tests/mps_kit/answers`). What one answers whose server is ACTIVE and has clients is modelled after
+`tests/mps_kit/answers`). About an ACTIVE server and its clients it answers, for every driver, as 580.159.04 did on an
+H200 (recorded there, too). What neither shows is modelled after
 https://docs.nvidia.com/deploy/mps/latest/mpsv2-interface.html.
 """
 
@@ -11,6 +12,7 @@ import asyncio
 import dataclasses
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,10 @@ _UID_NEEDED = "A user id (UID) is required to start a new server"
 _PID_NEEDED = "A server PID is required"
 _NO_DEFAULT_MEMORY = "No default pinned memory limit set for the device!"
 _BAD_PERCENTAGE = "Invalid percentage, expected between (0.0, 100.0]"
+_CONTEXT = 1
+"""The number of a client's context. Not modelled: a client with several."""
+_PS_HEADER = ("PID", "ID", "SERVER", "DEVICE", "NAMESPACE", "COMMAND")
+_PS_WIDTHS = (10, 10, 15, 26, 15, 15)
 _FORMAT_SINCE = 570
 """The driver since which it says that a command's format is invalid, and which default of memory it has set."""
 
@@ -110,7 +116,8 @@ async def _device_client_list(daemon: Daemon, arguments: Arguments) -> list[str]
     server = _server(daemon, arguments) if arguments else daemon.server
     if server is None or _busy(daemon, server):
         return []
-    return [f"Device {daemon.gpu}", *(str(client.pid) for client in server.clients)]
+    model = daemon.machine.by_uuid(daemon.gpu).read("name")
+    return [f"[0] 00:00.0, {model}", *(f"{client.pid}.{_CONTEXT}" for client in server.clients)]
 
 
 async def _ps(daemon: Daemon, arguments: Arguments) -> list[str]:
@@ -123,9 +130,21 @@ async def _ps(daemon: Daemon, arguments: Arguments) -> list[str]:
             raise RejectedError(f"Server {number} not found\n")
     elif server is None or _busy(daemon, server):
         raise RejectedError("Server not found")
-    header = "PID       ID    SERVER    DEVICE             NAMESPACE    COMMAND"
-    rows = (f"{c.pid:<9} 1     {server.pid:<9} {daemon.gpu[:17]:<18} 4026531836   -" for c in server.clients)
-    return [header, *rows]
+    rows = [
+        (str(client.pid), str(client.number), str(server.pid), daemon.gpu[:22], *_process(client.pid))
+        for client in server.clients
+    ]
+    return ["".join(map(str.ljust, row, _PS_WIDTHS)) for row in (_PS_HEADER, *rows)]
+
+
+def _process(pid: int) -> tuple[str, str]:
+    """Return the PID namespace of a process and the program that it was started as; empty where it has ended."""
+    folder = Path(f"/proc/{pid}")
+    try:
+        namespace = (folder / "ns" / "pid").stat().st_ino
+        return str(namespace), (folder / "cmdline").read_bytes().partition(b"\0")[0].decode(errors="replace")
+    except OSError:
+        return "", ""
 
 
 async def _terminate_client(daemon: Daemon, arguments: Arguments) -> list[str]:
@@ -172,14 +191,15 @@ async def _get_default_memory(daemon: Daemon, arguments: Arguments) -> list[str]
     found = daemon.default_memory.get(_number(arguments))
     if found is None:
         daemon.say(_NO_DEFAULT_MEMORY)
-    return [] if found is None else [found]
+    return [] if found is None else [mps_limits.shown(found)]
 
 
 async def _set_default_memory(daemon: Daemon, arguments: Arguments) -> list[str]:
     device, size = _number(arguments), arguments[1]
-    daemon.default_memory[device] = size
+    mib = mps_limits.mib(size) or None
+    daemon.default_memory[device] = mib
     if device == 0:  # a daemon has one GPU
-        daemon.default = dataclasses.replace(daemon.default, memory_mib=mps_limits.mib(size))
+        daemon.default = dataclasses.replace(daemon.default, memory_mib=mib)
     if daemon.driver >= _FORMAT_SINCE:
         daemon.say(f"set_default_device_pinned_mem_limit {device} {size}.")
     return []
@@ -191,14 +211,14 @@ async def _get_memory(daemon: Daemon, arguments: Arguments) -> list[str]:
         return []
     server = _server(daemon, arguments)
     limit = server.limits.memory_mib
-    return [] if _busy(daemon, server) or limit is None else [f"{limit}M"]
+    return [] if _busy(daemon, server) or limit is None else [mps_limits.shown(limit)]
 
 
 async def _set_memory(daemon: Daemon, arguments: Arguments) -> list[str]:
     """For clients that come later."""
     server = _server(daemon, arguments)
     if not _busy(daemon, server):
-        server.limits = dataclasses.replace(server.limits, memory_mib=mps_limits.mib(arguments[2]))
+        server.limits = dataclasses.replace(server.limits, memory_mib=mps_limits.mib(arguments[2]) or None)
     return []
 
 

@@ -46,8 +46,8 @@ class Daemon:
             "",
             gpu=gpu,
         )
-        memory = self.default.memory_mib
-        self.default_memory = {} if memory is None else {0: f"{memory}M"}
+        self.default_memory: dict[int, int | None] = {0: self.default.memory_mib}
+        """In MiB, by device."""
         self.waits_for_clients = False
         """Since a server was ended while it initialized: the next one is asked for its clients, and waited for."""
         self.quitting = asyncio.Event()
@@ -155,6 +155,8 @@ class Daemon:
 
     def _connect(self, server: Server, client: Client) -> str:
         client.granted = server.limits.lowered(client.asked)
+        server.connected += 1
+        client.number = server.connected
         server.clients.append(client)
         self.server_says(server, *self._words(client, "Received new client request", "connected"))
         granted = client.granted

@@ -1,9 +1,11 @@
 """What an MPS client may use: the server's limits, lowered by the client's environment. Pure."""
 
+import re
 from dataclasses import dataclass
-from types import MappingProxyType
 
-_UNITS = MappingProxyType({"M": 1, "G": 1024})
+_SIZE = re.compile(r"(\d*)([gG]?)")
+_GIB = 1024
+"""In MiB."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,17 @@ def asked(percentage: str, memory: str, priority: str, *, gpu: str) -> Limits:
 
 
 def mib(size: str) -> int:
-    """`512M` or `2G`."""
-    return int(size[:-1]) * _UNITS[size[-1]]
+    """Return the MiB of `512M` or `2G`, as NVIDIA's program reads them (run: 550 to 580); 0: no limit.
+
+    Any other unit, or none, counts as M.
+    """
+    number, gib = _SIZE.match(size).groups()  # type: ignore[union-attr]  # it matches everything
+    return int(number or 0) * (_GIB if gib else 1)
+
+
+def shown(mib: int) -> str:
+    """Return a size as NVIDIA's program tells it (run: 550 to 580): from 1 GiB on in whole G, rounded down."""
+    return f"{mib}M" if mib < _GIB else f"{mib // _GIB}G"
 
 
 def _memory(text: str, gpu: str) -> int | None:

@@ -18,6 +18,8 @@ class Client:
     busy: bool = False
     terminated: bool = False
     """It computes no more, and is listed as long as its process lives."""
+    number: int = 0
+    """In `ps`: counts the clients of a server from 1. Modelled: no number is given twice."""
 
     def tell(self, word: str) -> None:
         """Send one line, whether anybody reads it or not."""
@@ -26,7 +28,10 @@ class Client:
 
 @dataclass(eq=False)
 class Server:
-    """One server process; `user`: whose clients it takes; `affected`: clients of a fault that have not left."""
+    """One server process; `user`: whose clients it takes; `affected`: clients of a fault that have not left.
+
+    `connected`: how many clients it has had.
+    """
 
     process: asyncio.subprocess.Process
     user: int
@@ -34,6 +39,7 @@ class Server:
     status: str = "INITIALIZING"
     clients: list[Client] = field(default_factory=list)
     affected: list[Client] = field(default_factory=list)
+    connected: int = 0
     closing: bool = False
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     ready: asyncio.Event = field(default_factory=asyncio.Event)

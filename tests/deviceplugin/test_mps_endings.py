@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cotenant_api.names import GPUUID, PodUID
 from cotenant_deviceplugin.mps import endings
-from mps_kit import programs, session
+from mps_kit import active, heard
 
 DELETION = datetime(2026, 1, 1, 12, 0, 30, tzinfo=UTC)
 GPU = GPUUID("GPU-a")
@@ -72,15 +72,18 @@ def test_whoever_is_due_is_a_client_of_the_pod_never_too_early_and_stays_due(
     assert found <= due(max(seconds, later))
 
 
-@pytest.mark.parametrize("driver", programs.DRIVERS)
-def test_server_that_initializes_has_no_client_to_end(driver: str) -> None:
-    """As NVIDIA's program of each driver lists them."""
-    listed = [
-        each["output"]
-        for each in session.kept(driver)["exchanges"]
-        if each.get("commands") == ["get_client_list SERVER"]
-    ]
-    assert listed
-    for output in listed:
-        clients = {GPU: frozenset(map(int, output.split()))}
-        assert endings.due([ending()], clients=clients, now=DELETION) == ()
+@given(
+    recording=st.sampled_from(heard.recordings()),
+    listed=st.lists(st.integers(min_value=1, max_value=6), unique=True, max_size=3).map(tuple),
+    processes=SOME,
+    seconds=TIMES,
+)
+def test_whoever_is_due_is_among_the_clients_that_a_daemon_has_told_of(
+    recording: tuple[str, str], listed: tuple[int, ...], processes: frozenset[int], seconds: float
+) -> None:
+    """Read by the product from the recorded answers of a driver, with these clients where the server was ACTIVE."""
+    seen = heard.observed(*recording, server=100, clients=listed)
+    now = DELETION + timedelta(seconds=seconds)
+    found = endings.due([ending(processes=processes)], clients={GPU: frozenset(seen.clients)}, now=now)
+    late = recording[1] == active.ACTIVE and seconds >= -endings.LEAD_SECONDS
+    assert {each.pid for each in found} == (processes & set(listed) if late else set())

@@ -1,48 +1,37 @@
 """Whatever is seen in whatever order, a supervisor keeps its promises. What is seen rests on NVIDIA's answers."""
 
+import dataclasses
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant_api.gpunode import MPS, Mode
 from cotenant_deviceplugin.gpus.hardware import ComputeMode
-from cotenant_deviceplugin.mps import control, supervision
+from cotenant_deviceplugin.mps import supervision
 from cotenant_deviceplugin.mps.backend import Server
-from mps_kit import programs, session
+from mps_kit import active, exchanges, heard, programs
 
 POLICY = supervision.Policy()
 PIDS = st.integers(min_value=100, max_value=104)
 CLIENTS = st.frozensets(st.integers(min_value=1, max_value=3), max_size=3).map(lambda pids: tuple(sorted(pids)))
 
 
-def _states() -> list[MPS]:
-    """Of a server, as NVIDIA's programs were heard to tell them, and the one that none could show without a GPU."""
-    told = {"ACTIVE"}
-    for driver in programs.DRIVERS:
-        for each in session.kept(driver)["exchanges"]:
-            if len(each.get("commands", ())) == 5 and "SERVER" in each["output"]:
-                told.add(control.parse(each["output"].replace("SERVER", "100")).status)
-    names = {"ACTIVE": MPS.ACTIVE, "INITIALIZING": MPS.STARTING, "FAULT": MPS.FAULT}
-    return [names[status] for status in sorted(told)]
-
-
 @st.composite
 def servers(draw: st.DrawFn) -> Server:
-    """Any that can be observed."""
-    if draw(st.booleans()) and draw(st.booleans()):
-        return Server(state=MPS.STOPPED, reason="the control daemon has no server")
-    state = draw(st.sampled_from(_STATES))
-    fatal = draw(st.booleans()) and draw(st.booleans())
-    return Server(
-        state=state,
-        pid=draw(PIDS),
-        clients=() if state is MPS.STARTING else draw(CLIENTS),
-        reason=None if state is MPS.ACTIVE else f"it says {state}",
-        faults=("Client process 1 encountered a fatal GPU error.",) if fatal else (),
-        initializes=state is MPS.STARTING,
-    )
+    """Return what the agent makes of the recorded answers of a driver, with any PIDs and number of clients.
+
+    A server at FAULT that has clients was seen on a GPU, but its list of clients was not recorded: it is drawn.
+    """
+    driver, state = draw(st.sampled_from(heard.recordings()))
+    seen = heard.observed(driver, state, server=draw(PIDS), clients=draw(CLIENTS))
+    if seen.state is MPS.FAULT:
+        seen = dataclasses.replace(seen, clients=draw(CLIENTS))
+    fatal = seen.pid is not None and draw(st.booleans()) and draw(st.booleans())
+    return dataclasses.replace(seen, faults=FATAL if fatal else ())
 
 
-_STATES = _states()
+FATAL = tuple(active.kept("580.159.04")["fatal"])
 SEEN = st.builds(
     supervision.Seen,
     server=servers(),
@@ -68,8 +57,26 @@ def decided(
     return made
 
 
-def test_recordings_show_what_a_server_says_before_it_serves() -> None:
-    assert set(_STATES) == {MPS.ACTIVE, MPS.STARTING, MPS.FAULT}
+READ = {
+    exchanges.State.NO_SERVER: (MPS.STOPPED, None, ()),
+    exchanges.State.STARTING: (MPS.STARTING, 100, ()),
+    exchanges.State.ENDING: (MPS.FAULT, 100, ()),
+    active.ACTIVE: (MPS.ACTIVE, 100, (1, 3)),
+}
+"""State, PID and clients that the agent reads, by what was recorded."""
+
+
+@pytest.mark.parametrize(("driver", "state"), heard.recordings())
+def test_whole_answers_of_a_driver_are_read(driver: str, state: str) -> None:
+    seen = heard.observed(driver, state, server=100, clients=(1, 3))
+    assert (seen.state, seen.pid, seen.clients) == READ[state]
+    assert seen.initializes is (state == exchanges.State.STARTING)
+    assert not seen.outdated
+
+
+def test_a_server_is_seen_in_each_state_and_each_driver_is_there() -> None:
+    assert {state for _, state in heard.recordings()} == set(READ)
+    assert {driver.partition(".")[0] for driver, _ in heard.recordings()} == set(programs.DRIVERS)
 
 
 @given(HISTORY)

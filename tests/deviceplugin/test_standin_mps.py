@@ -250,7 +250,7 @@ def test_program_fails_without_daemon(machine: gpu_machine.Machine) -> None:
 
 COMMANDS: list[tuple[str, Callable[[gpu_machine.Machine, int, int], str]]] = [
     ("get_default_device_pinned_mem_limit 0", lambda *_: ""),
-    ("get_device_client_list", lambda machine, _, client: f"Device {machine.uuid()}\n{client}\n"),
+    ("get_device_client_list", lambda *words: f"[0] 00:00.0, NVIDIA H200\n{words[2]}.1\n"),
     ("terminate_client SERVER 1", lambda *_: "Invalid process 1!\n1\n"),
     ("start_server -uid 0", lambda *_: ""),
     ("set_active_thread_percentage SERVER 50", lambda *_: "50.0\n"),
@@ -276,9 +276,11 @@ def test_limits_of_a_running_server_reach_its_later_clients(machine: gpu_machine
     assert (report["threadPercentage"], report["memoryLimitMiB"]) == (25, 512)
 
 
-def test_ps_lists_clients(machine: gpu_machine.Machine) -> None:
+def test_ps_numbers_clients_and_no_number_is_given_twice(machine: gpu_machine.Machine) -> None:
     shared(machine)
-    tenant = machine.tenant()
-    header, row = machine.control("ps").splitlines()
-    assert header.split() == ["PID", "ID", "SERVER", "DEVICE", "NAMESPACE", "COMMAND"]
-    assert row.split()[:3] == [str(tenant.pid), "1", str(machine.server())]
+    first, second = machine.tenant(), machine.tenant()
+    first.process.terminate()
+    first.end()
+    third = machine.tenant()
+    _, *rows = machine.control("ps").splitlines()
+    assert [row.split()[:2] for row in rows] == [[str(second.pid), "2"], [str(third.pid), "3"]]

@@ -1,4 +1,6 @@
-"""Whom NVIDIA's control daemon obeys by the socket that a tenant has: root ends everybody's server, others do not.
+"""Whom NVIDIA's control daemon obeys by the socket that a tenant has.
+
+Root of the node ends everybody's server and sets nothing; other users, and root of a user namespace, do neither.
 
 Of the stand-in nothing is asked here: another user cannot run its Python everywhere.
 """
@@ -8,6 +10,7 @@ import os
 import shutil
 import socket
 import struct
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,14 +24,21 @@ from node_kit import quick
 
 NOBODY = 65534
 SUPPORTED = [real for real in programs.found() if not versions.unfit(real.version)]
+USER_NAMESPACE = ("unshare", "--user", "--map-root-user", "--")
+"""Runs a program as root of a user namespace, whose user 0 is whoever runs this."""
+DEFAULTS = ("get_default_active_thread_percentage", "get_default_device_pinned_mem_limit 0")
+SETTINGS = ("set_default_active_thread_percentage 10", "set_default_device_pinned_mem_limit 0 1G")
+NO_PRIVILEGE = "Insufficient privileges for UID {}. "
+NO_QUIT = "Not enough privilege to execute quit command"
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 
 
 class Tenant:
     """A user who has what a container that shares a GPU has of its MPS daemon, and NVIDIA's control program."""
 
-    def __init__(self, place: Place, *, user: int) -> None:
+    def __init__(self, place: Place, *, user: int, namespace: bool = False) -> None:
         self._place, self._user = place, user
+        self._before = USER_NAMESPACE if namespace else ()
         self._program = place.folder / "tenant" / "nvidia-cuda-mps-control"
         self._program.parent.mkdir()
         shutil.copy(place.program.command[0], self._program)
@@ -41,7 +51,8 @@ class Tenant:
         pipe = str(layout.client_pipe(self._place.root, GPU))
         more = {layout.PIPE_DIRECTORY: pipe, layout.LOG_DIRECTORY: pipe, "LD_LIBRARY_PATH": str(self._library)}
         environment = self._place.environment() | more
-        said, status = programs.ask([str(self._program)], [command], environment, user=self._user)
+        program = [*self._before, str(self._program)]
+        said, status = programs.ask(program, [command], environment, user=self._user)
         assert status == 0, said
         return said.strip()
 
@@ -104,3 +115,44 @@ async def test_a_tenant_who_is_root_ends_the_server_of_all(serving: Place) -> No
     pid = (await backend.observe(GPU)).pid
     tenant.ask(f"shutdown_server {pid} -f")
     await quick.until(lambda: f"Server {pid} exited" in serving.said())
+
+
+async def test_root_who_has_the_clients_folder_alone_sets_nothing_and_ends_no_daemon(serving: Place) -> None:
+    tenant = Tenant(serving, user=0)
+    for command in SETTINGS:
+        assert tenant.ask(command).startswith(NO_PRIVILEGE.format(0))
+    for command in ("quit", "quit -t 1", "quit -f"):
+        assert tenant.ask(command) == NO_QUIT
+    assert [tenant.ask(command) for command in DEFAULTS] == ["100.0", ""]
+    assert presence.found(serving.pipe) is not None
+
+
+async def test_root_who_has_the_daemons_own_folder_sets_the_same(serving: Place) -> None:
+    """It is the folder that tells: by `control_privileged` the same user is obeyed."""
+    environment = serving.environment() | {layout.PIPE_DIRECTORY: str(serving.pipe)}
+    said, _ = programs.ask([*serving.program.command], [*SETTINGS, *DEFAULTS], environment)
+    assert said == "10.0\n10.0\n1G\n"
+
+
+async def test_root_of_a_user_namespace_ends_no_server_and_no_daemon_and_sets_nothing(serving: Place) -> None:
+    """`hostUsers: false` lets a tenant be root on the strength of this."""
+    _skip_without_user_namespaces()
+    backend, tenant = serving.backend(), Tenant(serving, user=NOBODY, namespace=True)
+    await backend.start(GPU)
+    pid = (await backend.observe(GPU)).pid
+    assert tenant.ask("get_server_list") == str(pid)
+    for command in (f"shutdown_server {pid}", f"shutdown_server {pid} -f", *SETTINGS, "start_server -uid 0"):
+        assert tenant.ask(command).startswith(NO_PRIVILEGE.format(NOBODY))
+    assert tenant.ask("quit") == NO_QUIT
+    assert [tenant.ask(command) for command in DEFAULTS] == ["100.0", ""]
+    assert (await backend.observe(GPU)).pid == pid
+
+
+def _skip_without_user_namespaces() -> None:
+    """Skip where nobody may make a user namespace; the program says which user it is in there."""
+    if shutil.which(USER_NAMESPACE[0]) is None:
+        pytest.skip("there is no unshare")
+    ran = subprocess.run([*USER_NAMESPACE, "id", "-u"], user=NOBODY, capture_output=True, text=True, check=False)
+    if ran.returncode:
+        pytest.skip(f"no user namespace can be made: {ran.stderr.strip()}")
+    assert ran.stdout == "0\n"

@@ -17,7 +17,7 @@ STAND_IN_LINE: Final = mps_log.STAND_IN_LINE
 """What the stand-in says of itself first; nothing else of its output may differ."""
 _LINE = re.compile(r"\[[-\d]+ [:.\d]+ +(\w+) +(\d+)\] ?(.*)")
 
-_DESCRIBE = [
+DESCRIBE = [
     "get_server_list",
     "get_server_status SERVER",
     "get_client_list SERVER",
@@ -95,6 +95,16 @@ _DEFAULTS = _each(
     "set_default_device_pinned_mem_limit 0 512M",
     "get_default_device_pinned_mem_limit 0",
     "get_default_device_pinned_mem_limit 1",
+    "set_default_device_pinned_mem_limit 0 4096M",
+    "get_default_device_pinned_mem_limit 0",
+    "set_default_device_pinned_mem_limit 0 1536M",
+    "get_default_device_pinned_mem_limit 0",
+    "set_default_device_pinned_mem_limit 0 2048K",
+    "get_default_device_pinned_mem_limit 0",
+    "set_default_device_pinned_mem_limit 0 1T",
+    "get_default_device_pinned_mem_limit 0",
+    "set_default_device_pinned_mem_limit 0 0",
+    "get_default_device_pinned_mem_limit 0",
 )
 
 _NOT_UNDERSTOOD = (
@@ -103,7 +113,7 @@ _NOT_UNDERSTOOD = (
     Case(("",)),
     Case(()),
     Case(("get_server_list", "nonsense", "get_default_active_thread_percentage")),
-    Case(tuple(command.replace("SERVER", "1") for command in _DESCRIBE)),
+    Case(tuple(command.replace("SERVER", "1") for command in DESCRIBE)),
 )
 
 FORGED: Final = "[2026-01-01 12:00:00.000 Server  4711] Client process 71 encountered a fatal GPU error."
@@ -119,7 +129,7 @@ _ABOUT_SERVER = (
     Case(("get_server_status SERVER",)),
     Case(("get_client_list SERVER",)),
     Case(("get_active_thread_percentage SERVER",)),
-    Case(tuple(_DESCRIBE)),
+    Case(tuple(DESCRIBE)),
     *_each("get_server_status 1", "get_client_list 1", "get_active_thread_percentage 1", "terminate_client 1 2"),
     *_each("get_device_client_list", "get_device_client_list SERVER", "set_active_thread_percentage SERVER 50"),
     *_each("get_device_pinned_mem_limit SERVER 0", "set_device_pinned_mem_limit SERVER 0 1G"),

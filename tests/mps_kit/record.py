@@ -14,7 +14,7 @@ def main() -> int:
     for real in programs.found():
         with quick.folder() as folder:
             exchanges = list(session.run(real, folder))
-        for old in session.ANSWERS.glob(f"{real.major}.*.json"):
+        for old in session.ANSWERS.glob(f"{real.major}.*[0-9].json"):
             old.unlink()
         kept = {"driver": real.version, "arguments": real.arguments, "exchanges": exchanges}
         text = json.dumps(kept, indent=1)

@@ -205,7 +205,7 @@ def _environment(program: Programs, folder: Path, state: State) -> dict[str, str
 
 def kept(major: str) -> dict[str, Any]:
     """What NVIDIA's program of a driver said when it was recorded."""
-    (path,) = ANSWERS.glob(f"{major}.*.json")
+    (path,) = ANSWERS.glob(f"{major}.*[0-9].json")  # not those of `active`
     found: dict[str, Any] = json.loads(path.read_text())
     return found
 

@@ -9,7 +9,11 @@ from cotenant_predictor.profiling.behaviour import findings, laboratory, libcuda
 from cotenant_predictor.profiling.behaviour.driver import DriverError
 from cotenant_predictor.profiling.executor import Settings
 from cotenant_predictor.profiling.mps import MpsUnavailableError
+from gpu import report as gpu_report
+from profiling import behaviour_labs
 
+BUDGET_SECONDS = 450
+RESULTS = behaviour_labs.GPU / "results" / "NVIDIA-H200"
 REAL, STAND_IN, SIMULATED = "580.65.06", "580.65.06 (stand-in)", "simulated"
 
 
@@ -56,11 +60,61 @@ def test_the_set_measures_at_least_six_kinds_of_models_at_every_percentage() -> 
         assert found == list(range(10, 101, 10))
 
 
-def test_tenants_are_killed_fifty_times_with_and_without_the_daemon() -> None:
-    runs = plan.runs(sets.behaviour(), ["endings"])
-    for name in ("kill", "kill-terminated"):
-        assert len([run for run in runs if run.experiment == name]) * Settings().kills == 50
-    assert len({run.id for run in runs}) == len(runs)
+def test_a_gpu_is_asked_what_says_most_first_and_measures_percentages_last() -> None:
+    runs = plan.runs(sets.behaviour(), plan.STAGES)
+    found = [run.experiment or run.stage for run in runs]
+    assert list(dict.fromkeys(found)) == [
+        *("nvml", "agent-nvml", "agent-mps", "agent-tenant"),
+        *("shared-memory", "users", "no-daemon"),
+        *("threads", "memory-limit", "context", "two-processes", "environment", "priority"),
+        *("fault", "kill", "kill-terminated"),
+        *("alone", "percentages"),
+    ]
+    assert found[13:16] == ["fault", "kill", "kill-terminated"]
+    assert {run.repeat for run in runs[:16]} == {0}
+
+
+@pytest.mark.parametrize("jobs", [sets.kace21(), sets.ten(), sets.smoke()], ids=lambda jobs: jobs.name)
+def test_pairs_come_before_percentages_which_are_last(jobs: sets.JobSet) -> None:
+    stages = list(dict.fromkeys(run.stage for run in plan.runs(jobs, plan.STAGES)))
+    assert stages.index("pairs") < stages.index("percentages") == len(stages) - 1
+
+
+def test_each_tenant_is_killed_twice_before_anything_else_is_repeated() -> None:
+    first, more = (plan.runs(sets.behaviour(), [part]) for part in ("kills", "more-kills"))
+    assert [run.experiment for run in first] == ["kill", "kill-terminated"]
+    assert Settings().kills == 2
+    assert [run.experiment for run in more] == ["kill"] * 4 + ["kill-terminated"] * 4
+
+
+def test_every_stage_can_be_called_by_itself_and_together_they_are_the_plan() -> None:
+    alone = [run for stage in plan.STAGES for run in plan.runs(sets.behaviour(), [stage])]
+    assert alone == list(plan.runs(sets.behaviour(), plan.STAGES))
+    assert len({run.id for run in alone}) == len(alone)
+    endings = plan.runs(sets.behaviour(), ["endings"])
+    assert endings == plan.runs(sets.behaviour(), ["more-kills", "kills", "fault"])
+
+
+@pytest.mark.parametrize("stage", ["management", "surroundings", "limits", "fault", "kills"])
+def test_a_stage_of_experiments_ends_within_its_budget_of_time(stage: str) -> None:
+    runs = plan.runs(sets.behaviour(), [stage])
+    assert sum(questions.named(run.experiment).seconds for run in runs) <= BUDGET_SECONDS
+
+
+def test_a_call_has_a_budget_below_eight_minutes_also_where_it_is_ended() -> None:
+    script = (behaviour_labs.GPU / "run.sh").read_text()
+    budget = int(script.partition("--budget-seconds ")[2].split()[0])
+    grace, limit = script.partition("timeout --kill-after=")[2].split()[:2]
+    assert budget == BUDGET_SECONDS
+    assert budget < int(limit) < int(limit) + int(grace) < 8 * 60
+
+
+def test_results_that_were_recorded_are_results_of_the_plan() -> None:
+    planned = {run.id for run in plan.runs(sets.behaviour(), plan.STAGES)}
+    recorded = gpu_report.results_of([RESULTS / "behaviour", RESULTS / "behaviour-again"])
+    ids = {each["id"] for each in recorded}
+    assert len(ids) >= 19
+    assert ids <= planned
 
 
 def test_experiments_are_planned_for_no_other_set_and_survive_being_written() -> None:

@@ -32,6 +32,8 @@ class Policy:
         evict_seconds: how long before they are named for eviction.
         starting_seconds: how long a server without clients may stay neither ACTIVE nor FAULT before it is replaced.
         settle_seconds: how long one that starts is waited for at once, for a container that waits.
+        changes_seconds: after which no further look is begun for that container. One takes 10 s at most as a rule
+            (`control.ANSWER_SECONDS`), and kubelet waits for 30 s.
         proving_observations: how often in a row a server must be seen ACTIVE after a fault.
         first_backoff_seconds, longest_backoff_seconds: between attempts to start a server.
     """
@@ -41,6 +43,7 @@ class Policy:
     evict_seconds: float = 30.0
     starting_seconds: float = 60.0
     settle_seconds: float = 10.0
+    changes_seconds: float = 17.0
     proving_observations: int = 3
     first_backoff_seconds: float = 1.0
     longest_backoff_seconds: float = 30.0

@@ -102,10 +102,15 @@ class Supervisor:
         A server that starts is waited for, for a while: `start_server` returns before it is ACTIVE. Raises as `step`.
         """
         async with self._one_at_a_time:
+            end = self._monotonic() + self._policy.changes_seconds
             decision, changed = await self._step(wanted)
             begun, unproven = decision.fault, decision.unproven
             changes, last = 0, self._monotonic() + self._policy.settle_seconds
             while not decision.ready and changes < MAX_STEPS:
+                if self._monotonic() >= end:
+                    slow = f"driver and MPS daemon answer slowly: not done within {self._policy.changes_seconds:g} s"
+                    decision = replace(decision, reason=f"{decision.reason}; {slow}" if decision.reason else slow)
+                    break
                 if not changed:
                     if not decision.starts or self._monotonic() >= last:
                         break

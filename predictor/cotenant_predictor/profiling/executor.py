@@ -32,7 +32,7 @@ class Settings:
     requests: int = 5000
     grace_seconds: float = 30.0
     """How long an answer may take beyond its time before the tenant counts as hung."""
-    kills: int = 10
+    kills: int = 2
     """In one run of an experiment that ends tenants."""
 
     @property

@@ -15,8 +15,8 @@ from .catalog import Job
 from .mechanisms import Mechanism
 from .sets import JobSet
 
-STAGES = (*sets.MEASURED, *questions.STAGES)
-"""What is measured of jobs, then what is found out by experiments."""
+STAGES = (*(part.name for part in questions.PARTS), *sets.MEASURED)
+"""What can be asked for, in the order in which it is done: experiments, then what is measured of jobs."""
 REPEATED = 10
 """Every tenth run of `alone` and `pairs` is repeated twice, for the noise floor."""
 PARTITIONS = ((50, 50), (70, 30), (30, 70))
@@ -79,12 +79,15 @@ class Run:
 
 
 def runs(jobs: JobSet, stages: Collection[str]) -> tuple[Run, ...]:
-    """Every run of these stages, in the order in which they are done.
+    """Every run of these stages, in the order in which they are done. `endings` stands for its three parts.
 
     Raises:
         ValueError: there is no such stage.
     """
-    unknown = sorted(set(stages) - set(STAGES))
+    parts = {part.name: part for part in questions.PARTS}
+    if questions.ENDINGS in stages:
+        stages = {*stages, *(name for name, part in parts.items() if part.stage == questions.ENDINGS)}
+    unknown = sorted(set(stages) - {*STAGES, questions.ENDINGS})
     if unknown:
         raise ValueError(f"stage {unknown[0]!r}: choose from {', '.join(STAGES)}")
     makers = {
@@ -98,8 +101,12 @@ def runs(jobs: JobSet, stages: Collection[str]) -> tuple[Run, ...]:
         "compare": _compare,
         "triples": _triples,
     }
-    wanted = [stage for stage in STAGES if stage in stages and stage in jobs.stages]
-    return tuple(run for stage in wanted for run in (makers[stage](jobs) if stage in makers else _experiments(stage)))
+    wanted = [
+        name for name in STAGES if name in stages and (parts[name].stage if name in parts else name) in jobs.stages
+    ]
+    return tuple(
+        run for name in wanted for run in (makers[name](jobs) if name in makers else _experiments(parts[name]))
+    )
 
 
 def left(planned: Sequence[Run], done: Collection[str]) -> tuple[Run, ...]:
@@ -182,11 +189,9 @@ def _triples(jobs: JobSet) -> Iterator[Run]:
         yield Run("triples", Mechanism.MPS, tuple(Tenant(name) for name in names))
 
 
-def _experiments(stage: str) -> Iterator[Run]:
-    for experiment in questions.EXPERIMENTS:
-        if experiment.stage == stage:
-            for repeat in range(experiment.repeats):
-                yield Run(stage, Mechanism.MPS, (), repeat, experiment.name)
+def _experiments(part: questions.Part) -> Iterator[Run]:
+    for name, repeat in part.runs():
+        yield Run(part.stage, Mechanism.MPS, (), repeat, name)
 
 
 def _serving_beside_training(jobs: JobSet, names: Collection[str]) -> Iterator[tuple[str, str]]:

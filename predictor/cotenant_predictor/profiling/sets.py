@@ -69,8 +69,8 @@ _TRANSFORMERS = (
 )
 
 
-MEASURED = ("alone", "pairs", "partitions", "percentages", "timeslicing", "priority", "memory", "compare", "triples")
-"""Stages of a plan that measure jobs."""
+MEASURED = ("alone", "pairs", "partitions", "timeslicing", "priority", "memory", "compare", "triples", "percentages")
+"""Stages of a plan that measure jobs, in the order in which they are done: the longest is last."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,7 +165,7 @@ def behaviour() -> JobSet:
     """One job of each of eight kinds, at every percentage of threads, and the experiments with MPS itself."""
     known = {job.name: job for job in (*horus81().jobs, *kace21().jobs)}
     jobs = tuple(known[name] for name in _KINDS)
-    return JobSet("behaviour", jobs, (), _KINDS, ("alone", "percentages", *questions.STAGES))
+    return JobSet("behaviour", jobs, (), _KINDS, (*questions.STAGES, "alone", "percentages"))
 
 
 SETS: dict[str, Callable[[], JobSet]] = {

@@ -348,6 +348,41 @@ EXPERIMENTS = (
 """All, in the order in which they are conducted."""
 
 STAGES = tuple(dict.fromkeys(experiment.stage for experiment in EXPERIMENTS))
+ENDINGS = "endings"
+_KILLING = ("kill", "kill-terminated")
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """What can be called by itself: experiments of one stage; of their repeats those from `first` to before `end`."""
+
+    name: str
+    stage: str
+    experiments: tuple[str, ...]
+    first: int = 0
+    end: int | None = None
+
+    def runs(self) -> tuple[tuple[str, int], ...]:
+        """Return each experiment with the number of its repeat, in order."""
+        counts = {experiment.name: experiment.repeats for experiment in EXPERIMENTS}
+        return tuple(
+            (name, repeat) for name in self.experiments for repeat in range(counts[name])[self.first : self.end]
+        )
+
+
+def _whole(stage: str) -> Part:
+    return Part(stage, stage, tuple(experiment.name for experiment in EXPERIMENTS if experiment.stage == stage))
+
+
+PARTS = (
+    _whole("management"),
+    _whole("surroundings"),
+    _whole("limits"),
+    Part("fault", ENDINGS, ("fault",)),
+    Part("kills", ENDINGS, _KILLING, end=1),
+    Part("more-kills", ENDINGS, _KILLING, first=1),
+)
+"""What is done first on a GPU: what says most in a short time. The stage `endings` has three parts."""
 
 
 def named(name: str) -> Experiment:
