@@ -142,7 +142,7 @@ LONG: Mapping[str, Json] = {
     "dropped capabilities": {"containers": [{"securityContext": dropping(MANY)}]},
     "variables": {"containers": [{"env": counted(MANY)}]},
     "variables of all containers": {"containers": [{"env": counted(900)} | one for one in containers(6)]},
-    "arguments": {"containers": [{"args": ["a"] * 100_000}]},
+    "arguments": {"containers": [{"args": ["a"] * 60_000}]},
     "ports": {"containers": [{"ports": [{"containerPort": number + 1} for number in range(MANY)]}]},
     "volumes": {"volumes": counted(MANY, emptyDir={})},
     "paths of the host": {"volumes": counted(20, hostPath={"path": "/mnt" + "/a" * 50_000})},
