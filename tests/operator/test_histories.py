@@ -341,6 +341,10 @@ async def test_a_gang_that_starts_while_it_is_ended_and_is_evicted_then_is_not_d
     await play(2, [("wait", 400), ("go on", None), ("preempt", None)])
 
 
+async def test_a_leader_that_is_evicted_while_its_gang_is_suspended_is_no_success() -> None:
+    await play(3, [("suspend", "led"), ("preempt", None)])
+
+
 async def live(fault_at: int, fault: Fault) -> int:
     """A life with one fault at the n-th write; how many writes there were."""
     history = History()

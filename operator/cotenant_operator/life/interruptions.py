@@ -57,7 +57,7 @@ def is_done(observed: Observed, current: views.Job) -> bool:
     Of a member whose pod is gone, the Job controller's count is believed unless a note says otherwise. While a Job is
     suspended, its members were stopped.
     """
-    paused = (current.settled or current.suspended_at is not None) and not current.remote
+    paused = (current.suspended or current.settled or current.suspended_at is not None) and not current.remote
     if current.success_policy is None or current.disrupted is not None or paused or _was_ended(current):
         return False
     own = [pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid and pod.phase == "Succeeded"]
