@@ -14,22 +14,22 @@ _BESIDE: Final = "beside a hostile namespace"
 
 def lines(found: Soaked, *, cores: int) -> list[str]:
     """Return the tables and their conditions."""
+    series = (
+        ("DLJobs alone", found.alone.dljobs),
+        (f"DLJobs {_BESIDE}", found.beside.dljobs),
+        ("Jobs of Kubernetes alone", found.alone.plain),
+        (f"Jobs of Kubernetes {_BESIDE}", found.beside.plain),
+    )
     rows = [_weight(found, name) for name in sorted(found.peaks_mib)]
     return [
         "",
         "| honest jobs, seconds from the request until the pod was bound | jobs | median | 9 of 10 | longest |",
         "|---|---:|---:|---:|---:|",
-        _bound("DLJobs alone", found.alone.dljobs),
-        _bound(f"DLJobs {_BESIDE}", found.beside.dljobs),
-        _bound("Jobs of Kubernetes alone", found.alone.plain),
-        _bound(f"Jobs of Kubernetes {_BESIDE}", found.beside.plain),
+        *(_bound(what, waits) for what, waits in series),
         "",
         "| where the time went: 9 of 10 took at most, seconds | answer | then pod made | then gate off | then bound |",
         "|---|---:|---:|---:|---:|",
-        _parts("DLJobs alone", found.alone.dljobs),
-        _parts(f"DLJobs {_BESIDE}", found.beside.dljobs),
-        _parts("Jobs of Kubernetes alone", found.alone.plain),
-        _parts(f"Jobs of Kubernetes {_BESIDE}", found.beside.plain),
+        *(_parts(what, waits) for what, waits in series),
         "",
         "| process | most memory with all its children, MiB | limit of the chart, MiB | how often it ended |",
         "|---|---:|---:|---:|",
