@@ -154,3 +154,24 @@ def test_workers_that_only_wait_are_not_of_a_namespaces_part() -> None:
     # The other namespace's only key waits as well: then nobody is held up.
     queue.set_aside(A.namespace, 1)
     assert queue.take(0) is not None
+
+
+def test_looks_that_were_due_late_and_came_early_leave_nothing_behind() -> None:
+    queue = WorkQueue()
+    for now in range(10_000):
+        queue.add(A, at=1e9)
+        queue.add(A, at=now)
+        assert queue.take(now) == A
+        queue.add(A, at=1e9)
+        queue.done(A)
+    assert queue.entries < 100
+    assert queue.take(1e9) == A
+
+
+def test_what_is_left_of_early_looks_goes_by_itself() -> None:
+    queue, keys = WorkQueue(), [Key("team", f"k{number}") for number in range(500)]
+    for at in (9e9, 8e9, 7e9, 6e9):
+        for number, key in enumerate(keys):
+            queue.add(key, at=at + number)
+    assert queue.entries <= 2 * len(keys) + 64
+    assert [queue.take(1e10) for _ in keys] == keys

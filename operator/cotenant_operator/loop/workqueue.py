@@ -18,6 +18,8 @@ FIRST_BACKOFF_SECONDS: Final = 0.2
 LONGEST_BACKOFF_SECONDS: Final = 60.0
 PER_NAMESPACE: Final = 8
 """Workers that a namespace holds at most while another namespace has work."""
+_SLACK: Final = 64
+"""Entries of the heap that may be of no use, besides one for each key."""
 
 
 class WorkQueue:
@@ -35,6 +37,11 @@ class WorkQueue:
     def __len__(self) -> int:
         return len(self._due) + len(self._working)
 
+    @property
+    def entries(self) -> int:
+        """How much is kept in order to know what is due next."""
+        return len(self._heap)
+
     def add(self, key: Key, *, at: float) -> None:
         """Have a key looked at, no later than `at`."""
         if key in self._working:
@@ -47,6 +54,10 @@ class WorkQueue:
         self._due[key] = at
         self._added += 1
         heapq.heappush(self._heap, (at, self._added, key))
+        if len(self._heap) > _SLACK + 2 * len(self._due):
+            # What was due later than it came about would stay until its time, which may be in a year.
+            self._heap = [entry for entry in self._heap if self._due.get(entry[2]) == entry[0]]
+            heapq.heapify(self._heap)
 
     def take(self, now: float) -> Key | None:
         """Return the key of the next namespace that has been due longest; it is being worked on until `done`.
