@@ -51,7 +51,8 @@ KUEUE_QUEUE: Final = f"{KUEUE}queue-name"
 
 def is_copied(label: str, keys: Collection[str]) -> bool:
     """Return whether a DLJob's label is one of those that its pods get, too; a key that ends in a slash is a prefix."""
-    return label in keys or f"{label.partition('/')[0]}/" in keys
+    prefix, slash, _ = label.partition("/")
+    return label in keys or (bool(slash) and f"{prefix}/" in keys)
 
 
 def copied(found: Mapping[str, str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cotenant_api import names
-from cotenant_operator import command
+from cotenant_operator import command, labels
 from operator_kit import objects
 from operator_kit.cluster import Cluster
 
@@ -110,6 +110,46 @@ async def test_a_job_with_a_pod_that_lost_its_label_is_not_made_again(cluster: C
     assert [one["metadata"]["uid"] for one in cluster.server.all("pods")] == [pod["metadata"]["uid"]]
 
 
+@pytest.mark.parametrize("name", ["train", "serve"])
+async def test_what_has_lost_the_label_is_followed_after_a_sweep_of_the_watch(cluster: Cluster, name: str) -> None:
+    """Whatever is written elsewhere meanwhile."""
+    cluster.apply(objects.dljob(name, workloadType="Training" if name == "train" else "Inference"))
+    await cluster.run(*RUN, "take_labels")
+    cluster.apply(objects.dljob("other"))
+    await cluster.settle()
+    await cluster.relist()
+    edit(cluster, name, suspend=True)
+    await cluster.advance(60)
+    await cluster.run("stop_suspended", "reap")
+    assert not [pod for pod in cluster.server.all("pods") if pod["metadata"]["name"].startswith(name)]
+    await cluster.advance(60)
+    assert "no pod of it runs" in cluster.condition("Suspended", name=name)["message"]
+
+
+async def test_a_label_that_was_lost_while_no_watch_told_leaves_nobody_blind(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*RUN)
+    cluster.take_labels()
+    cluster.apply(objects.dljob("other"))
+    cluster.lose(99)
+    await cluster.relist()
+    edit(cluster, "train", suspend=True)
+    await cluster.settle()
+    assert cluster.attempts()[0]["spec"]["suspend"] is True
+
+
+async def test_what_is_gone_without_its_label_is_forgotten_by_a_sweep_of_the_watch(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*RUN, "take_labels")
+    cluster.server.delete("jobs", "train-1")
+    cluster.server.reap()
+    cluster.lose(99)
+    await cluster.relist()
+    await cluster.settle()
+    (job,) = cluster.attempts()
+    assert names.DLJOB_LABEL in job["metadata"]["labels"]
+
+
 LABELS = {"team": "vision", "billing.example.com/code": "7", "app": "web", "cotenant.dev/made-up": "x"}
 
 
@@ -188,3 +228,8 @@ def test_the_command_refuses_what_is_no_label_key_or_not_a_users(keys: str, caps
     with pytest.raises(SystemExit):
         parser.parse_args(["--label-keys-to-copy", keys])
     assert repr(keys) in capsys.readouterr().err
+
+
+def test_a_prefix_names_labels_with_that_prefix_alone() -> None:
+    assert labels.is_copied("team/a", {"team/"})
+    assert not labels.is_copied("team", {"team/"})

@@ -85,3 +85,15 @@ def test_affinity_of_a_large_gang_is_told() -> None:
     found = reading.job(json.loads(needs.fitting(event("Job", value)))["object"])
     assert found.demand is not None
     assert found.demand.crosses_namespaces
+
+
+async def test_a_large_pod_that_others_keep_from_being_ready_is_heard_of(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run("create_pods", "place", "run_pods")
+    (pod,) = cluster.server.all("pods")
+    pod["spec"]["readinessGates"] = [{"conditionType": "example.com/target-health"}]
+    states = {"Ready": "False", "ContainersReady": "True"}
+    pod["status"]["conditions"] = [{"type": kind, "status": status} for kind, status in states.items()]
+    small = json.loads(needs.fitting(event("Pod", swollen(pod))))["object"]
+    assert reading.pod(small) == reading.pod(pod)
+    assert not reading.pod(small).silent

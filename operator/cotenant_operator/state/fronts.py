@@ -61,9 +61,13 @@ class Fronts:
             del self._found[key]
         return frozenset([key])
 
+    def all(self, key: views.Key) -> tuple[Service, ...]:
+        """Return the Services that name a DLJob."""
+        return tuple(self._found.get(key, {}).values())
+
     def of(self, key: views.Key, dljob_uid: str) -> tuple[Service, ...]:
         """Return the Services that a DLJob controls."""
-        return tuple(one for one in self._found.get(key, {}).values() if one.meta.owner_uid == dljob_uid)
+        return tuple(one for one in self.all(key) if one.meta.owner_uid == dljob_uid)
 
 
 def service(value: views.Object) -> Service:

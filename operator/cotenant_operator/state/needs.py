@@ -26,7 +26,16 @@ _METADATA: Final = (
     "labels",
     "ownerReferences",
 )
-_POD: Final = ("resources", "overhead", "priorityClassName", "activeDeadlineSeconds", "nodeName", "affinity")
+_POD: Final = (
+    "resources",
+    "overhead",
+    "priorityClassName",
+    "activeDeadlineSeconds",
+    "nodeName",
+    "affinity",
+    "readinessGates",
+    "schedulingGates",
+)
 _CONTAINER: Final = ("name", "resources", "restartPolicy")
 
 

@@ -18,7 +18,7 @@ from cotenant_api.pod import WorkloadType
 from cotenant_operator.state import budget, fleet, fronts, gangs, reading, unread, views
 from cotenant_operator.state.extractions import Extractions
 from cotenant_operator.state.kinds import WATCHED, Kind
-from cotenant_operator.state.observed import Observed, Refusal
+from cotenant_operator.state.observed import Observed
 from cotenant_operator.state.outcomes import Outcome
 from cotenant_operator.state.sweep_runs import SweepRuns
 from cotenant_operator.state.views import Key
@@ -146,6 +146,19 @@ class Store:
         """Return whether an object is known."""
         return uid in self._versions[kind]
 
+    def name_of(self, kind: Kind, uid: str) -> Key | None:
+        """Return the name of a workload that is known, or of a Service; None: it is of another kind, or not read."""
+        key = self._versions[kind].get(uid, (0, Key("", "")))[1]
+        deployment = self._deployments.get(key)
+        found: dict[str, views.Meta] = {}
+        if kind is Kind.JOB:
+            found = {one.meta.uid: one.meta for one in self._jobs.get(key, {}).values()}
+        elif kind is Kind.DEPLOYMENT and deployment is not None:
+            found = {deployment.meta.uid: deployment.meta}
+        elif kind is Kind.SERVICE:
+            found = {one.meta.uid: one.meta for one in self._fronts.all(key)}
+        return found[uid].key if uid in found else None
+
     def keys(self) -> Keys:
         """Every DLJob."""
         return frozenset(self._dljobs)
@@ -195,7 +208,7 @@ class Store:
         """Return the GPU models in the cluster."""
         return self._fleet.models()
 
-    def observe(self, key: Key, *, outcome: Outcome | None, refusal: Refusal | None) -> Observed | None:
+    def observe(self, key: Key, *, outcome: Outcome | None) -> Observed | None:
         """Return what a decision about this DLJob rests on; None where there is no such DLJob."""
         job = self._dljobs.get(key)
         if job is None:
@@ -215,7 +228,6 @@ class Store:
             pods=pods,
             policy=self.policy(),
             outcome=outcome,
-            refusal=refusal,
             gpus=self._fleet.gpus(pods),
             gpu_memory_mib=self._fleet.memory_of_models(),
             refused=self._fleet.refused(pods),

@@ -5,6 +5,7 @@ reported is noticed.
 """
 
 import asyncio
+import contextlib
 import functools
 import logging
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from cotenant_operator.kube import api
 from cotenant_operator.loop import patience
 from cotenant_operator.state.kinds import LABELLED, WATCHED, Kind
 from cotenant_operator.state.store import Keys, Store
+from cotenant_operator.state.views import Key
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -50,8 +52,21 @@ async def sweep(client: api.API, store: Store, kind: Kind) -> Keys:
     there = {item["metadata"]["uid"] async for page in client.pages(kind, metadata_only=True) for item in page}
     concerned: Keys = frozenset()
     for uid in known - there:
-        concerned |= store.remove(kind, uid, version=version)
+        name = store.name_of(kind, uid)
+        if kind in LABELLED and name is not None:
+            concerned |= await _read_again(client, store, kind, name=name, uid=uid)
+        else:
+            concerned |= store.remove(kind, uid, version=version)
     return concerned
+
+
+async def _read_again(client: api.API, store: Store, kind: Kind, *, name: Key, uid: str) -> Keys:
+    """Read what is not listed by our label: somebody may have taken that away."""
+    with contextlib.suppress(api.NotFoundError):
+        found = await client.get(kind, name)
+        if found["metadata"]["uid"] == uid:
+            return store.put(kind, found)
+    return store.remove(kind, uid)
 
 
 class Sweeper:
