@@ -49,6 +49,7 @@ CREATION_FORBIDDEN: Final = "CreationForbidden"
 POD_CREATION_FAILED: Final = "PodCreationFailed"
 NAME_TAKEN: Final = "NameTaken"
 CONTESTED: Final = "Contested"
+SERVICE_FAILED: Final = "ServiceFailed"
 
 # Queued, Ready and the end of a sweep
 RUNS_UNDER_WAY: Final = "RunsUnderWay"

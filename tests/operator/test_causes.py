@@ -127,7 +127,7 @@ def observed(status: Json, *, gpu: Json | None = None, refused: Json | None = No
     node = objects.gpu_node(**(gpu or {}))
     node["status"]["refused"] = [] if refused is None else [refused]
     store.put(Kind.GPU_NODE, {**node, "metadata": {**node["metadata"], "uid": "g", "resourceVersion": "1"}})
-    found = store.observe(next(iter(store.keys())), outcome=None, refusal=None)
+    found = store.observe(next(iter(store.keys())), outcome=None)
     assert found is not None
     return found
 

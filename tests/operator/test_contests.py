@@ -136,6 +136,75 @@ def test_what_is_remembered_is_bounded_and_goes_with_time_and_with_the_dljob() -
     assert len(found) == 0
 
 
+def change_note(uid: str | None) -> actions.Change:
+    patch = {"metadata": {"annotations": {labels.DISRUPTED: uid}}}
+    return actions.Change(kind=Kind.JOB, name="train-1", uid="u", version=1, patch=patch)
+
+
+def test_the_note_of_one_more_eviction_never_waits() -> None:
+    found = contests.Contests()
+    for now, uid in enumerate(["a", None, "b", None, "c", None, "d", None]):
+        assert turn(found, change_note(uid), float(now)).waiting == ()
+        wrote(found, change_note(uid), float(now))
+
+
+def test_the_note_of_an_eviction_does_not_wait_for_a_contest_over_another_field() -> None:
+    found = contests.Contests()
+    wrote(found, change(suspend=True), 0.0, 1.0, 2.0)
+    both = replace(change_note("a"), patch={**change_note("a").patch, "spec": {"suspend": True}})
+    held = turn(found, both, 3.0).action
+    assert isinstance(held, actions.Change)
+    assert held.patch == {**change_note("a").patch, "spec": {}}
+
+
+def test_a_note_of_an_eviction_that_somebody_takes_away_waits_as_anything_else() -> None:
+    assert written(change_note("a"), until=60.0) == [0, 1, 2, 12, 32]
+
+
+def replicas(count: int) -> actions.Change:
+    patch = {"metadata": {"annotations": {labels.REPLICAS: str(count)}}, "spec": {"replicas": count}}
+    return actions.Change(kind=Kind.DEPLOYMENT, name="serve", uid="u", version=1, patch=patch)
+
+
+def test_an_autoscaler_of_the_dljob_is_followed_at_once_and_is_no_contest() -> None:
+    found = contests.Contests()
+    for count in range(20):
+        held = found.turn(KEY, replicas(count), 12.0 * count, generation=count)
+        assert (held.waiting, held.undone) == ((), ())
+        found.wrote(KEY, replicas(count), 12.0 * count, generation=count)
+
+
+def test_replicas_that_change_all_the_time_are_written_five_times_in_a_minute_and_told_of_as_no_contest() -> None:
+    found, times, stands = contests.Contests(), [], -1
+    for second in range(600):
+        wanted, now = second % 7, float(second)
+        held = found.turn(KEY, replicas(wanted), now, generation=second)
+        assert wanted == stands or held.undone == ()
+        if wanted != stands and held.action is not None:
+            found.wrote(KEY, replicas(wanted), now, generation=second)
+            times.append(now)
+            stands = wanted
+    assert all(later - former >= 60.0 for former, later in zip(times, times[5:], strict=False))
+    assert len(times) >= 45
+
+
+def test_replicas_that_are_undone_wait_again_after_a_change() -> None:
+    found = contests.Contests()
+    wrote(found, replicas(2), 0.0)
+    wrote(found, replicas(3), 1.0, 2.0, 3.0)
+    assert turn(found, replicas(3), 4.0).due == 13.0
+
+
+def test_what_was_written_for_a_former_dljob_of_the_name_is_forgotten() -> None:
+    found = contests.Contests()
+    found.begin(KEY, "first")
+    wrote(found, change(suspend=True), 0.0, 1.0, 2.0)
+    found.begin(KEY, "first")
+    assert turn(found, change(suspend=True), 3.0).due == 12.0
+    found.begin(KEY, "second")
+    assert turn(found, change(suspend=True), 3.0).action is not None
+
+
 async def begin(cluster: Cluster, writer: str) -> str:
     """A DLJob whose Job or Deployment the writer writes into."""
     name = "serve" if writer in SERVING else "train"
@@ -268,3 +337,22 @@ async def test_a_run_that_somebody_deletes_each_second_holds_up_no_other(cluster
     await cluster.advance(360)
     await cluster.run(*RUN, "succeed")
     assert cluster.dljob("sweep")["status"]["phase"] == "Succeeded"
+
+
+async def test_a_dljob_that_is_replaced_again_and_again_is_begun_each_time(cluster: Cluster) -> None:
+    for _ in range(6):
+        cluster.apply(objects.dljob())
+        await cluster.settle()
+        assert cluster.attempts()
+        cluster.server.delete("dljobs", "train")
+        cluster.server.collect()
+    assert "Contested" not in cluster.events()
+
+
+async def test_a_suspended_job_does_not_say_that_no_pod_runs_while_one_does(cluster: Cluster) -> None:
+    await begin(cluster, "scale")
+    await contenders.contend(cluster, "scale", 20)
+    contenders.scale(cluster)
+    await cluster.run("create_pods", "place", "run_pods")
+    told = cluster.condition("Suspended", name="serve")
+    assert (told["status"], told["message"]) == ("True", "spec.suspend is true: 1 of its pods have not ended yet")

@@ -6,6 +6,7 @@ import pytest
 
 from cotenant_api import dljob, names
 from cotenant_operator import labels
+from cotenant_operator.kube import api
 from operator_kit import objects
 from operator_kit.cluster import Cluster
 from operator_kit.server import Fault
@@ -214,3 +215,76 @@ async def test_the_service_of_a_former_dljob_of_the_name_is_waited_for(cluster: 
     await cluster.advance(2)
     assert ports(cluster)[0]["port"] == 80
     assert "NameTaken" not in cluster.events()
+
+
+def refuse_services(status: int, *methods: str) -> Any:
+    """Refuse these writes of Services."""
+
+    def decide(request: api.Request) -> Fault | None:
+        wrote = request.method in methods and "/services" in request.path
+        return Fault(effect=False, status=status, message="a webhook is down") if wrote else None
+
+    return decide
+
+
+@pytest.mark.parametrize("status", [0, 400, 403, 422, 500])
+async def test_a_service_that_cannot_be_made_keeps_no_status_waiting(cluster: Cluster, status: int) -> None:
+    cluster.server.fault = refuse_services(status, "POST")
+    cluster.apply(asking())
+    await cluster.settle()
+    for _ in range(6):
+        await cluster.advance(2)
+    await cluster.run("create_pods", "place", "run_pods")
+    for _ in range(6):
+        await cluster.advance(5)
+    assert cluster.dljob("serve")["status"]["phase"] == "Running"
+    assert cluster.dljob("serve")["status"]["scale"]["replicas"] == 1
+    assert cluster.condition(dljob.READY, name="serve")["status"] == "False"
+    cluster.server.fault = lambda _: None
+    await cluster.advance(301)
+    assert service(cluster)
+    assert cluster.condition(dljob.READY, name="serve")["status"] == "True"
+
+
+@pytest.mark.parametrize("status", [400, 403, 422, 500])
+@pytest.mark.parametrize("method", ["PATCH", "DELETE"])
+async def test_a_service_that_cannot_be_changed_keeps_no_status_waiting(
+    serving: Cluster, method: str, status: int
+) -> None:
+    serving.server.fault = refuse_services(status, method)
+    former = {"name": "chat"} if method == "DELETE" else {}
+    set_spec(serving, replicas=2, service={"ports": [{"port": 81}], **former})
+    await serving.settle()
+    for _ in range(6):
+        await serving.advance(2)
+    await serving.run("create_pods", "place", "run_pods")
+    status_now = serving.dljob("serve")["status"]
+    assert status_now["observedGeneration"] == serving.dljob("serve")["metadata"]["generation"]
+    assert status_now["scale"]["replicas"] == 2
+    assert serving.condition(dljob.READY, name="serve")["status"] == "False"
+    serving.server.fault = lambda _: None
+    await serving.advance(301)
+    assert [one["spec"]["ports"][0]["port"] for one in serving.server.all("services")] == [81]
+    assert serving.condition(dljob.READY, name="serve")["status"] == "True"
+
+
+async def test_a_job_is_not_ready_while_somebody_deletes_its_service_again_and_again(serving: Cluster) -> None:
+    for _ in range(5):
+        if service(serving):
+            serving.server.delete("services", "serve")
+        await serving.settle()
+        serving.time.seconds += 1
+    ready = serving.condition(dljob.READY, name="serve")
+    assert service(serving) == {}
+    assert (ready["status"], ready["reason"]) == ("False", "Contested")
+    await serving.advance(10)
+    assert service(serving)
+    assert serving.condition(dljob.READY, name="serve")["status"] == "True"
+
+
+async def test_a_job_is_not_ready_while_its_service_is_being_deleted(serving: Cluster) -> None:
+    held = {"finalizers": ["example.com/address"], "deletionTimestamp": serving.time.text()}
+    serving.server.change("services", "serve", lambda value: value["metadata"].update(held))
+    await serving.settle()
+    ready = serving.condition(dljob.READY, name="serve")
+    assert (ready["status"], ready["reason"]) == ("False", "ServiceFailed")

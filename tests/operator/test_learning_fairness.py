@@ -129,7 +129,7 @@ async def measured(parser: Inline) -> Cluster:
         cluster.apply(found, plural="configmaps")
     cluster.apply(objects.dljob())
     await cluster.start()
-    before = cluster.store.observe(Key("team", "train"), outcome=None, refusal=None)
+    before = cluster.store.observe(Key("team", "train"), outcome=None)
     await cluster.run("create_pods", "place", "run_pods")
     (pod,) = cluster.server.all("pods")
     ended = {"podUID": pod["metadata"]["uid"], "memoryPeakMiB": 9000, "aloneSeconds": 75}
@@ -141,7 +141,7 @@ async def measured(parser: Inline) -> Cluster:
     await cluster.settle()
     cluster.restart()
     await cluster.start()
-    observed = cluster.store.observe(Key("team", "train"), outcome=None, refusal=None)
+    observed = cluster.store.observe(Key("team", "train"), outcome=None)
     assert before is not None
     assert observed is not None
     for namespace in ("crowd", "team"):

@@ -55,7 +55,7 @@ def test_the_dljobs_of_a_namespace_are_counted_as_they_come_change_and_go() -> N
     source = store.Store()
 
     def siblings() -> int:
-        found = source.observe(key, outcome=None, refusal=None)
+        found = source.observe(key, outcome=None)
         return 0 if found is None else found.siblings
 
     key = Key(str(made("a")["metadata"]["namespace"]), "a")
@@ -81,6 +81,6 @@ def test_dljobs_that_are_over_do_not_count() -> None:
     over["status"] = {"conditions": [done]}
     for value in (made("a"), made("b"), over):
         source.put(Kind.DLJOB, value)
-    found = source.observe(Key("team", "a"), outcome=None, refusal=None)
+    found = source.observe(Key("team", "a"), outcome=None)
     assert found is not None
     assert found.siblings == 1

@@ -290,3 +290,13 @@ async def test_every_refusal_of_a_quota_says_so(cluster: Cluster, words: str) ->
     cluster.apply(objects.dljob())
     await cluster.settle()
     assert cluster.condition("Queued")["reason"] == "QuotaExceeded"
+
+
+async def test_a_clock_that_is_set_back_makes_nothing_wait_longer(cluster: Cluster) -> None:
+    creation_fails(cluster, QUOTA)
+    cluster.apply(objects.dljob())
+    await cluster.settle()
+    recover(cluster)
+    cluster.time.skew -= 3600
+    await cluster.advance(31)
+    assert job(cluster)

@@ -74,7 +74,7 @@ def test_jobs_of_another_owner_are_not_observed() -> None:
     for uid, owner in (("j1", "mine"), ("j2", "other")):
         owners = [{"uid": owner, "controller": True}]
         store.put(Kind.JOB, labelled(uid, uid=uid, ownerReferences=owners))
-    observed = store.observe(TRAIN, outcome=None, refusal=None)
+    observed = store.observe(TRAIN, outcome=None)
     assert observed is not None
     assert [job.meta.uid for job in observed.jobs] == ["j1"]
 
@@ -229,7 +229,7 @@ def test_what_another_node_says_of_a_pods_gpu_is_not_believed() -> None:
     store.put(Kind.GPU_NODE, stored(objects.gpu_node("n1"), namespace="", uid="n1"))
     tenant = {"podUID": "p1", "namespace": "team", "pod": "p", "memoryPeakMiB": 140_000}
     store.put(Kind.GPU_NODE, stored(objects.gpu_node("n2", tenants=(tenant,)), namespace="", uid="n2"))
-    seen = store.observe(TRAIN, outcome=None, refusal=None)
+    seen = store.observe(TRAIN, outcome=None)
     assert seen is not None
     (gpu,) = seen.gpus.values()
     assert gpu.seen is not None
@@ -242,6 +242,6 @@ def test_one_nodes_agent_says_nothing_of_the_memory_of_gpus_on_others() -> None:
     for number, mib in enumerate((143771, 143771, 100_000_000)):
         node = objects.gpu_node(f"n{number}", gpus={f"GPU-{number}": objects.MODEL}, memoryMiB=mib)
         store.put(Kind.GPU_NODE, stored(node, uid=f"n{number}", namespace=""))
-    observed = store.observe(TRAIN, outcome=None, refusal=None)
+    observed = store.observe(TRAIN, outcome=None)
     assert observed is not None
     assert observed.gpu_memory_mib == {objects.MODEL: 143771}

@@ -208,6 +208,29 @@ async def test_members_that_were_suspended_before_the_policy_was_met_are_not_don
     check_second_attempt(gang)
 
 
+async def test_a_job_whose_policy_was_met_before_somebody_suspended_it_has_succeeded(gang: Cluster) -> None:
+    """Kueue, say, stops the members that are still in their grace period."""
+    await gang.run("lead", "judge")
+    gang.time.seconds += 2
+    gang.server.change("jobs", "gang-1", lambda value: value["spec"].update(suspend=True))
+    await gang.run("stop_suspended", "leave", "conclude")
+    check_success(gang)
+
+
+async def test_a_job_whose_policy_was_met_in_the_second_of_its_suspension_is_not_done(gang: Cluster) -> None:
+    await gang.run("lead")
+    gang.server.change("jobs", "gang-1", lambda value: value["spec"].update(suspend=True))
+    gang.server.change("jobs", "gang-1", lambda job: job["status"].update(conditions=[suspended(gang)]))
+    gang.judge()
+    await gang.run("leave", "conclude", "reap")
+    await gang.advance(400)
+    check_second_attempt(gang)
+
+
+def suspended(cluster: Cluster) -> Json:
+    return {"type": "Suspended", "status": "True", "lastTransitionTime": cluster.time.text()}
+
+
 async def test_a_worker_that_fails_before_the_leader_is_done_fails_the_attempt(gang: Cluster) -> None:
     gang.fail()
     await gang.settle()

@@ -262,8 +262,8 @@ async def test_a_change_that_is_refused_keeps_no_other_run_from_it_and_is_told(c
     edit(cluster, template=GOOD)
     await cluster.advance(60)
     assert [images(cluster)[f"train-{index}"] for index in range(3)] == ["good", "bad", "good"]
-    assert cluster.condition("Queued")["reason"] == "InvalidTemplate"
-    assert "1 run could not be changed: 1; see the condition Queued" in cluster.condition("Current")["message"]
+    told = "1 run could not be changed: 1: the API server refuses it: no: correct the DLJob"
+    assert told in cluster.condition("Current")["message"]
     cluster.server.fault = lambda _: None
     await cluster.advance(400)
     assert (images(cluster)["train-1"], cluster.condition("Current")["status"]) == ("good", "True")
@@ -344,3 +344,36 @@ async def test_a_later_release_with_more_fields_changes_no_run(cluster: Cluster,
         await cluster.settle()
     assert [without_status(run(cluster, index)) for index in range(3)] == before
     assert cluster.condition("Current") == {}
+
+
+async def test_a_quota_that_lets_no_run_be_made_keeps_no_edit_from_those_that_wait(cluster: Cluster) -> None:
+    cluster.apply(sweep(completions=80, parallelism=70))
+    await cluster.settle()
+    cluster.server.fault = lambda request: (
+        Fault(effect=False, status=403, message="exceeded quota: dljobs")
+        if request.method == "POST" and request.path.endswith("/dljobs")
+        else None
+    )
+    edit(cluster, template=GOOD, parallelism=80)
+    await cluster.settle()
+    found = images(cluster)
+    assert [found[f"train-{index}"] for index in range(70)] == ["good"] * 70
+    assert cluster.condition("Queued")["reason"] == "QuotaExceeded"
+    assert cluster.condition("Current") == {}
+
+
+async def test_an_edit_that_a_run_cannot_take_keeps_no_run_from_being_made(cluster: Cluster) -> None:
+    cluster.apply(sweep(completions=4, parallelism=2))
+    await cluster.settle()
+    cluster.server.fault = lambda request: (
+        Fault(effect=False, status=422, message="a policy says no")
+        if request.method == "PATCH" and request.path.endswith("/dljobs/train-0")
+        else None
+    )
+    edit(cluster, template=GOOD, parallelism=4)
+    await cluster.settle()
+    assert [images(cluster)[f"train-{index}"] for index in range(4)] == ["bad", "good", "good", "good"]
+    current = cluster.condition("Current")
+    assert current["status"] == "False"
+    assert "1 run could not be changed: 0: the API server refuses it: a policy says no" in current["message"]
+    assert cluster.condition("Stalled").get("status") != "True"

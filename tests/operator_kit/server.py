@@ -31,13 +31,19 @@ class Crashed(BaseException):
 
 @dataclass
 class Time:
-    """A clock that a test sets."""
+    """A clock that a test sets.
+
+    Attributes:
+        seconds: since the start.
+        skew: seconds that the time of day is ahead.
+    """
 
     seconds: float = 0.0
+    skew: float = 0.0
 
     def now(self) -> datetime:
         """The time of day."""
-        return START + timedelta(seconds=self.seconds)
+        return START + timedelta(seconds=self.seconds + self.skew)
 
     def monotonic(self) -> float:
         """Seconds since the start."""

@@ -7,7 +7,8 @@ from cotenant_api.crds.refining import Rule
 
 _NAME: Final = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 _PORT_NAME: Final = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
-_QUALIFIED: Final = "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_QUALIFIED: Final = rf"^({_LABEL}([.]{_LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
 
 OWN_NAME: Final = Rule(
     f"!has(self.spec.service) || has(self.spec.service.name) || self.metadata.name.matches('{_NAME}')",

@@ -9,11 +9,12 @@ from datetime import datetime
 from typing import Any
 
 from cotenant_api import dljob, names
+from cotenant_operator import reasons
 from cotenant_operator.plans import actions as todo
 from cotenant_operator.plans.stages import Blocked
 from cotenant_operator.state import fronts
 from cotenant_operator.state.kinds import Kind
-from cotenant_operator.state.observed import Observed
+from cotenant_operator.state.observed import Observed, Part
 from cotenant_operator.workloads import builders
 
 
@@ -23,7 +24,7 @@ class Front:
 
     Attributes:
         actions: to be done, after those of the workload.
-        missing: why it is not there; None: it is, or is made by `actions`, or nobody asks for it.
+        missing: why it is not there, or not as asked; None: it is, or is by `actions`, or nobody asks for it.
     """
 
     actions: tuple[todo.Action, ...] = ()
@@ -32,25 +33,35 @@ class Front:
 
 def look(observed: Observed, spec: dljob.Spec, now: datetime) -> Front:
     """Return what is to be done about the Service of an inference job."""
-    if spec.service is None:
-        return Front(actions=_former(observed, but=None))
-    manifest = builders.service(observed.job, spec.service)
-    name = manifest["metadata"]["name"]
+    manifest = None if spec.service is None else builders.service(observed.job, spec.service)
+    name = None if manifest is None else manifest["metadata"]["name"]
     current = next((one for one in observed.services if one.meta.key.name == name), None)
-    if current is not None:
-        return Front(actions=(*_mended(current, manifest), *_former(observed, but=name)))
-    # The former one goes when this one is there.
-    refusal = observed.service_refusal
-    if refusal is not None and refusal.stands(observed.job.meta.generation, now):
+    if current is not None and current.meta.deleting:
+        message = f"Service {name} is being deleted, and is made again when it is gone"
+        return Front(missing=Blocked(reason=reasons.SERVICE_FAILED, message=message))
+    found = _wanted(observed, manifest, current)
+    refusal = observed.standing_refusal(now, Part.SERVICE)
+    if found and refusal is not None:
         return Front(missing=Blocked(reason=refusal.reason, message=refusal.message))
-    return Front(actions=(todo.Create(kind=Kind.SERVICE, manifest=manifest, beside=True),))
+    return Front(actions=found)
 
 
 def next_look(observed: Observed, now: datetime) -> datetime | None:
-    """Return when to try again to make a Service that was refused."""
-    refusal = observed.service_refusal
-    stands = refusal is not None and refusal.stands(observed.job.meta.generation, now)
-    return refusal.retry_at if refusal is not None and stands else None
+    """Return when to try again to write a Service that was refused."""
+    refusal = observed.standing_refusal(now, Part.SERVICE)
+    return None if refusal is None else refusal.retry_at
+
+
+def _wanted(
+    observed: Observed, manifest: todo.Manifest | None, current: fronts.Service | None
+) -> tuple[todo.Action, ...]:
+    """Return what brings about the Service of a manifest, and no other one."""
+    if manifest is None:
+        return _former(observed, but=None)
+    if current is None:
+        # The former one goes when this one is there.
+        return (todo.Create(kind=Kind.SERVICE, manifest=manifest, beside=True),)
+    return (*_mended(current, manifest), *_former(observed, but=current.meta.key.name))
 
 
 def _former(observed: Observed, *, but: str | None) -> tuple[todo.Delete, ...]:
@@ -69,7 +80,7 @@ def _mended(current: fronts.Service, manifest: todo.Manifest) -> tuple[todo.Chan
     """
     wanted: dict[str, Any] = manifest["spec"]
     as_asked = current.ports == tuple(map(fronts.port, wanted["ports"])) and current.selector == wanted["selector"]
-    if current.meta.deleting or (as_asked and names.DLJOB_LABEL in current.meta.labels):
+    if as_asked and names.DLJOB_LABEL in current.meta.labels:
         return ()
     others = dict.fromkeys(current.selector.keys() - wanted["selector"].keys())
     patch = {"spec": {"ports": wanted["ports"], "selector": {**others, **wanted["selector"]}}}

@@ -55,14 +55,16 @@ def is_done(observed: Observed, current: views.Job) -> bool:
     """Return whether members that nobody had stopped meet the success policy of a gang.
 
     Of a member whose pod is gone, the Job controller's count is believed unless a note says otherwise. While a Job is
-    suspended, its members were stopped.
+    suspended, its members were stopped, unless the Job controller had found the policy met before.
     """
-    paused = (current.suspended or current.settled or current.suspended_at is not None) and not current.remote
+    halted = current.suspended or current.settled or current.suspended_at is not None
+    paused = halted and not current.remote and not current.met_first
     if current.success_policy is None or current.disrupted is not None or paused or _was_ended(current):
         return False
-    own = [pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid and pod.phase == "Succeeded"]
+    own = [pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid]
+    # That one has ended may be seen after the Job controller has counted it.
     stopped = {pod.index for pod in own if _is_taken_away(pod)}
-    done = current.completed | {pod.index for pod in own if pod.index is not None}
+    done = current.completed | {pod.index for pod in own if pod.phase == "Succeeded" and pod.index is not None}
     return success.is_met(current.success_policy, frozenset(done - stopped))
 
 

@@ -86,12 +86,12 @@ def told(found: Revision) -> tuple[Note, ...]:
     return (Note(warning=False, reason=reasons.UPDATED, message=message),)
 
 
-def words(found: Revision, *, refused: bool) -> str | None:
+def words(found: Revision, *, refused: str | None) -> str | None:
     """Say which runs are not of the present spec, and what to do; None: all are, or are about to be.
 
     Args:
         found: which of the runs are of a former spec.
-        refused: whether the API server refuses what is to be written.
+        refused: why the API server refuses what is to be written; None: it does not.
     """
     said = []
     if found.kept:
@@ -101,9 +101,7 @@ def words(found: Revision, *, refused: bool) -> str | None:
             f"to have the change in one of them, delete its DLJob ({example}, say): it is made again"
         )
     if refused and found.changeable:
-        said.append(
-            f"{_count(found.changeable)} could not be changed: {_listed(found.changeable)}; see the condition Queued"
-        )
+        said.append(f"{_count(found.changeable)} could not be changed: {_listed(found.changeable)}: {refused}")
     if found.behind:
         said.append(
             f"{_count(found.behind)} kept Jobs of a former spec: {_listed(found.behind)}; see their condition Current"

@@ -18,7 +18,7 @@ from cotenant_operator.plans import actions, stages
 from cotenant_operator.plans.stages import Blocked, Note, Stage
 from cotenant_operator.state import sweeps, views
 from cotenant_operator.state.kinds import Kind
-from cotenant_operator.state.observed import Observed
+from cotenant_operator.state.observed import Observed, Part
 from cotenant_operator.workloads import builders, runs
 
 AT_ONCE: Final = 32
@@ -32,31 +32,25 @@ def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
     stopped = (*training.stale(observed, former_to=None), *_stopped(sweep, wanted=spec.suspend))
     if sweep.is_over:
         return Stage(actions=stopped[:AT_ONCE], workload=True, finished=_ended(sweep))
-    revision, refusal = revising.look(observed.job, spec, sweep), observed.standing_refusal(now)
-    outdated = revising.words(revision, refused=refusal is not None)
-    notes = editing.told(observed, outdated)
-    if refusal is not None:
-        blocked = Blocked(reason=refusal.reason, message=refusal.message)
-        return Stage(
-            actions=stopped[:AT_ONCE],
-            blocked=blocked,
-            workload=True,
-            outdated=outdated,
-            notes=notes,
-            retry_at=refusal.retry_at,
-        )
+    revision, kept = revising.look(observed.job, spec, sweep), observed.standing_refusal(now, Part.EDITS)
+    outdated = revising.words(revision, refused=None if kept is None else kept.message)
     busy = frozenset(action.name for action in stopped)
-    revised = tuple(itertools.islice(revising.todo(observed.job, spec, revision, busy=busy), AT_ONCE + 1))
-    changes = (*stopped, *revised)
-    missing = () if spec.suspend else tuple(_missing(sweep, spec))
+    todo = () if kept is not None else revising.todo(observed.job, spec, revision, busy=busy)
+    changes = (*stopped, *itertools.islice(todo, AT_ONCE + 1))
+    refusal = observed.standing_refusal(now)
+    missing = () if spec.suspend or refusal is not None else tuple(_missing(sweep, spec))
     made = (actions.Create(kind=Kind.DLJOB, manifest=runs.manifest(observed.job, spec, index)) for index in missing)
-    todo = (*changes[:AT_ONCE], *itertools.islice(made, AT_ONCE))
+    found = (*changes[:AT_ONCE], *itertools.islice(made, AT_ONCE))
+    notes = (*_begun(observed, sweep, missing), *revising.told(revision), *editing.told(observed, outdated))
+    more = len(found) < len(changes) + len(missing)
+    looks = [now] if more else [one.retry_at for one in (refusal, kept) if one is not None]
     return Stage(
-        actions=todo,
+        actions=found,
+        blocked=None if refusal is None else Blocked(reason=refusal.reason, message=refusal.message),
         workload=True,
         outdated=outdated,
-        notes=(*_begun(observed, sweep, missing), *revising.told(revision), *notes),
-        retry_at=now if len(todo) < len(changes) + len(missing) else None,
+        notes=notes,
+        retry_at=min(looks, default=None),
     )
 
 

@@ -4,7 +4,8 @@ Another controller may write the same field as the operator, or delete what the 
 time, both would write for ever. So the operator remembers its writes, by object and field:
 
 - Three writes of a field within a minute are free. The next one waits 10 s after the last, then 20 s, up to 6 minutes.
-  So nothing is written more than five times in a minute.
+- What the operator itself wants otherwise each time, as an autoscaler does of replicas, was not undone: it waits for
+  none of that. But nothing is written more than five times in a minute.
 - A field that was not written for 10 minutes is free again.
 - A write that follows from another edit of the DLJob waits 40 s at most: its user is no rival.
 
@@ -15,13 +16,14 @@ What never waits:
 - the status and events: they have a pace of their own (`loop.pace`, `loop.events`);
 - fences: each is written once for a patch without an answer, and no decision is safe before it (`loop.fences`);
 - the deletion of what must not run beside what is there, whatever became of it: a Job of a former attempt;
-- the suspension of a gang that a quota has refused: `life.holding` has a backoff for the next try.
+- the suspension of a gang that a quota has refused: `life.holding` has a backoff for the next try;
+- the note of one more pod that is being taken away: without it, a program that ends well then counts as done.
 
 A restart forgets all of this: the first three writes are free again.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -40,6 +42,8 @@ MOST_WAITS_OF_EDITS: Final = 2
 """So often the wait is doubled where the DLJob was edited between two writes. Once would be six writes in a minute."""
 QUIET_SECONDS: Final = 600.0
 """A field that was not written for so long is free again. Longer than the longest wait."""
+MOST_IN_WINDOW: Final = 5
+"""So often a field is written within WINDOW_SECONDS, whatever is wanted of it."""
 MOST: Final = 512
 """Fields that are remembered for one DLJob; the ones written longest ago are forgotten first."""
 CREATION: Final = "creation"
@@ -49,9 +53,13 @@ Path = tuple[str, ...]
 _ANNOTATIONS: Final = ("metadata", "annotations")
 _SETBACK: Final = (*_ANNOTATIONS, labels.QUOTA_SETBACK)
 _OF_SETBACKS: Final = frozenset({_SETBACK, (*_ANNOTATIONS, labels.SUSPEND), ("spec", "suspend")})
+_DISRUPTED: Final = (*_ANNOTATIONS, labels.DISRUPTED)
+_VARYING: Final = frozenset({("spec", "replicas"), (*_ANNOTATIONS, labels.REPLICAS), _DISRUPTED})
+"""Fields of which something else may be wanted each time, without an edit of the DLJob's spec by its user."""
 _APART: Final = (
     frozenset({("spec", "backoffLimit")}),
     frozenset((*_ANNOTATIONS, note) for note in (labels.MADE_FROM, labels.SPEC_DIGEST, labels.MODEL_DIGEST)),
+    frozenset({_DISRUPTED}),
 )
 """Fields of a patch that mean something without the others, so neither waits for the other: a suspension would."""
 
@@ -68,6 +76,13 @@ class Write(NamedTuple):
     field: Path
 
 
+class _Wait(NamedTuple):
+    """Until when a write waits; `undone`: because somebody else undoes it."""
+
+    due: float
+    undone: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Turn:
     """What may be done of an action now.
@@ -75,11 +90,13 @@ class Turn:
     Attributes:
         action: what need not wait; None: all of it waits.
         waiting: what waits.
+        undone: of that, what somebody else undoes.
         due: when the first of what waits may be written.
     """
 
     action: actions.Action | None
     waiting: tuple[Write, ...] = ()
+    undone: tuple[Write, ...] = ()
     due: float | None = None
 
 
@@ -88,28 +105,37 @@ class _History:
     """When one field was written.
 
     Attributes:
-        times: of the last writes.
+        last: times of the last writes, whatever was written.
+        times: of the last writes of the same value.
+        value: what was last written, of a field that varies.
         waits: how often the next wait is doubled.
         generation: of the DLJob's spec from which the last write followed.
         told: whether it was told that a write waits.
     """
 
+    last: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_IN_WINDOW))
     times: deque[float] = field(default_factory=lambda: deque(maxlen=FREE))
+    value: object = None
     waits: int = 0
     generation: int | None = None
     told: bool = False
 
-    def due(self, now: float, generation: int) -> float:
+    def wait(self, write: Write, value: object, now: float, generation: int) -> _Wait:
         """Return when the field may be written next, as a spec of this generation says."""
-        last = self.times[-1]
-        if now - last >= QUIET_SECONDS or not self._is_contested(now):
-            return now
+        last = self.last[-1]
+        if now - last >= QUIET_SECONDS:
+            return _Wait(now)
+        if value != self.value and write.field == _DISRUPTED:
+            return _Wait(now)
+        if value != self.value or not self._is_contested(now):
+            often = len(self.last) == MOST_IN_WINDOW
+            return _Wait(max(now, self.last[0] + WINDOW_SECONDS) if often else now)
         waits = self.waits if generation == self.generation else min(self.waits, MOST_WAITS_OF_EDITS)
-        return last + backoff.doubled(FIRST_SECONDS, waits, most=LONGEST_SECONDS)
+        return _Wait(last + backoff.doubled(FIRST_SECONDS, waits, most=LONGEST_SECONDS), undone=True)
 
-    def wrote(self, now: float, generation: int) -> None:
+    def wrote(self, value: object, now: float, generation: int) -> None:
         """Note a write that followed from a spec of this generation."""
-        if self.times and now - self.times[-1] >= QUIET_SECONDS:
+        if value != self.value or (self.last and now - self.last[-1] >= QUIET_SECONDS):
             self.times.clear()
             self.waits, self.told = 0, False
         if self._is_contested(now):
@@ -117,7 +143,8 @@ class _History:
             if generation != self.generation:
                 self.waits = min(self.waits, MOST_WAITS_OF_EDITS)
         self.times.append(now)
-        self.generation = generation
+        self.last.append(now)
+        self.value, self.generation = value, generation
 
     def _is_contested(self, now: float) -> bool:
         often = len(self.times) == FREE and now - self.times[0] < WINDOW_SECONDS
@@ -129,6 +156,13 @@ class Contests:
 
     def __init__(self) -> None:
         self._histories: OrderedDict[Key, OrderedDict[Write, _History]] = OrderedDict()
+        self._uids: dict[Key, str] = {}
+
+    def begin(self, key: Key, uid: str) -> None:
+        """Forget what was written for another DLJob that had this name."""
+        if self._uids.get(key) != uid:
+            self.forget(key)
+            self._uids[key] = uid
 
     def turn(self, key: Key, action: actions.Action, now: float, *, generation: int) -> Turn:
         """Return what may be done of an action of a DLJob now, and when the rest may be.
@@ -139,17 +173,21 @@ class Contests:
             now: the time.
             generation: of the DLJob's spec from which the action follows.
         """
-        due = {write: self._due(key, write, now, generation) for write in writes(action)}
-        if all(at <= now for at in due.values()):
+        found = {
+            write: self._wait(key, write, value, now=now, generation=generation)
+            for write, value in writes(action).items()
+        }
+        if all(wait.due <= now for wait in found.values()):
             return Turn(action=action)
         # Fields that belong together wait for one another.
-        held = [group for group in _groups(due) if any(due[write] > now for write in group)]
-        waiting = tuple(write for group in held for write in group if due[write] > now)
-        first = min(max(due[write] for write in group) for group in held)
+        held = [group for group in _groups(found) if any(found[write].due > now for write in group)]
+        waiting = tuple(write for group in held for write in group if found[write].due > now)
+        undone = tuple(write for write in waiting if found[write].undone)
+        first = min(max(found[write].due for write in group) for group in held)
         left = None
         if isinstance(action, actions.Change):
             left = _without(action, {write.field for group in held for write in group})
-        return Turn(action=left, waiting=waiting, due=first)
+        return Turn(action=left, waiting=waiting, undone=undone, due=first)
 
     def wrote(self, key: Key, action: actions.Action, now: float, *, generation: int) -> None:
         """Note that an action was done.
@@ -162,9 +200,9 @@ class Contests:
             now: the time.
             generation: of the DLJob's spec from which the action followed.
         """
-        for write in writes(action):
+        for write, value in writes(action).items():
             known = self._histories.setdefault(key, OrderedDict())
-            known.setdefault(write, _History()).wrote(now, generation)
+            known.setdefault(write, _History(value=value)).wrote(value, now, generation)
             known.move_to_end(write)
             self._histories.move_to_end(key)
             while len(known) > MOST:
@@ -184,37 +222,44 @@ class Contests:
     def forget(self, key: Key) -> None:
         """Forget a DLJob that is gone."""
         self._histories.pop(key, None)
+        self._uids.pop(key, None)
 
     def __len__(self) -> int:
         return sum(len(known) for known in self._histories.values())
 
-    def _due(self, key: Key, write: Write, now: float, generation: int) -> float:
+    def _wait(self, key: Key, write: Write, value: object, *, now: float, generation: int) -> _Wait:
         known = self._histories.get(key)
-        return now if known is None or write not in known else known[write].due(now, generation)
+        if known is None or write not in known:
+            return _Wait(now)
+        return known[write].wait(write, value, now, generation)
 
     def _forget_quiet(self, now: float) -> None:
         """Forget what was not written for a while; the DLJobs are kept in the order of their last write."""
         while self._histories:
             key, known = next(iter(self._histories.items()))
-            if now - next(reversed(known.values())).times[-1] < QUIET_SECONDS:
+            if now - next(reversed(known.values())).last[-1] < QUIET_SECONDS:
                 return
             del self._histories[key]
 
 
-def writes(action: actions.Action) -> tuple[Write, ...]:
-    """Return what an action writes that may have to wait."""
+def writes(action: actions.Action) -> dict[Write, object]:
+    """Return what an action writes that may have to wait, and the values, of fields that vary."""
     match action:
         case actions.Create():
-            return (Write(action.kind, str(action.manifest["metadata"]["name"]), (CREATION,)),)
+            return {Write(action.kind, str(action.manifest["metadata"]["name"]), (CREATION,)): None}
         case actions.ApplyDeployment():
-            return (Write(Kind.DEPLOYMENT, str(action.manifest["metadata"]["name"]), ("spec", "template")),)
+            name = str(action.manifest["metadata"]["name"])
+            return {Write(Kind.DEPLOYMENT, name, ("spec", "template")): None}
         case actions.Change():
-            paths = frozenset(_leaves(action.patch))
-            exempt = _OF_SETBACKS if _SETBACK in paths else frozenset()
-            return tuple(Write(action.kind, action.name, path) for path in sorted(paths - exempt))
+            found = dict(_leaves(action.patch))
+            exempt = _OF_SETBACKS if _SETBACK in found else frozenset()
+            return {
+                Write(action.kind, action.name, path): found[path] if path in _VARYING else None
+                for path in sorted(found.keys() - exempt)
+            }
         case actions.Delete() if action.kind is Kind.JOB and action.version is not None:
-            return (Write(action.kind, action.name, (DELETION,)),)
-    return ()
+            return {Write(action.kind, action.name, (DELETION,)): None}
+    return {}
 
 
 def text(path: Path) -> str:
@@ -222,7 +267,7 @@ def text(path: Path) -> str:
     return f"annotation {path[-1]}" if path[:-1] == _ANNOTATIONS else ".".join(path)
 
 
-def _groups(found: Mapping[Write, float]) -> Iterator[list[Write]]:
+def _groups(found: Iterable[Write]) -> Iterator[list[Write]]:
     """Return the writes that belong together."""
     rest = list(found)
     for fields in _APART:
@@ -234,12 +279,12 @@ def _groups(found: Mapping[Write, float]) -> Iterator[list[Write]]:
         yield rest
 
 
-def _leaves(value: Mapping[str, Any], path: Path = ()) -> Iterator[Path]:
+def _leaves(value: Mapping[str, Any], path: Path = ()) -> Iterator[tuple[Path, object]]:
     for name, part in value.items():
         if isinstance(part, Mapping):
             yield from _leaves(part, (*path, name))
         else:
-            yield (*path, name)
+            yield (*path, name), part
 
 
 def _without(change: actions.Change, fields: set[Path]) -> actions.Change | None:

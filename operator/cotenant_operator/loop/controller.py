@@ -20,6 +20,7 @@ from cotenant_operator.loop.workqueue import WorkQueue
 from cotenant_operator.parsing import process
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Plan
+from cotenant_operator.state.observed import Part
 from cotenant_operator.state.store import Keys, Store
 from cotenant_operator.state.views import Key
 from cotenant_operator.telling import metrics, status
@@ -225,7 +226,7 @@ class Controller:
             await self._do(key, plan, generation=observed.job.meta.generation)
         except executor.Refused as error:
             _LOGGER.warning("%s: %s: %s", key, error.reason, error)
-            stood = observed.standing_refusal(self._clock.now())
+            stood = observed.standing_refusal(self._clock.now(), error.part)
             self._observer.refuse(observed, error)
             # What was decided in spite of the same refusal would be decided again at once.
             again = stood is not None and stood.message == str(error)
@@ -255,7 +256,7 @@ class Controller:
                 except (api.APIError, errors.TemporaryError) as error:
                     if not actions.is_beside(action):
                         raise
-                    failed.append(error)
+                    failed.append(self._lasting(key, action, error))
         await self._send_again(key)
         if failed:
             raise failed[0]
@@ -263,6 +264,16 @@ class Controller:
             seconds = (plan.retry_at - self._clock.now()).total_seconds()
             self._queue.add(key, at=self._clock.monotonic() + max(seconds, 0.0))
             self._wake.set()
+
+    def _lasting(
+        self, key: Key, action: actions.Action, error: api.APIError | errors.TemporaryError
+    ) -> api.APIError | errors.TemporaryError:
+        """Return why an action failed. A Service whose writes go on failing is told of, and keeps no status waiting."""
+        passes = not isinstance(error, errors.TemporaryError) or self._queue.failures(key) + 1 < TOLD_AFTER
+        if passes or actions.part(action) is not Part.SERVICE:
+            return error
+        seconds, message = executor.QUOTA_RETRY_SECONDS, f"the Service cannot be written: {error}"
+        return executor.Refused(reasons.SERVICE_FAILED, message, retry_seconds=seconds, part=Part.SERVICE)
 
     async def _act(self, key: Key, action: actions.Action, *, generation: int) -> None:
         if isinstance(action, actions.EmitEvent):

@@ -8,7 +8,7 @@ import contextlib
 import hashlib
 import logging
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from cotenant_api import conditions, errors, names
@@ -18,7 +18,7 @@ from cotenant_operator.loop import fences
 from cotenant_operator.plans import actions
 from cotenant_operator.state import reading, setbacks
 from cotenant_operator.state.kinds import WATCHED, Kind
-from cotenant_operator.state.observed import Refusal
+from cotenant_operator.state.observed import Part
 from cotenant_operator.state.store import Keys, Store
 from cotenant_operator.state.views import Key, Meta
 from cotenant_operator.workloads import runs
@@ -29,13 +29,20 @@ QUOTA_RETRY_SECONDS: Final = 30.0
 INVALID_RETRY_SECONDS: Final = 300.0
 LEAVING_RETRY_SECONDS: Final = 2.0
 _TERMINATING: Final = "being terminated"
+_OF_SERVICES: Final = {reasons.CREATION_FORBIDDEN: reasons.SERVICE_FAILED}
 
 
 class Refused(api.APIError):
-    """An object is refused; the DLJob's conditions will say so. `beside`: its workload does not rest on it."""
+    """An object is refused; the DLJob's conditions will say so.
 
-    def __init__(self, reason: str, message: str, *, retry_seconds: float) -> None:
-        self.reason, self.retry_seconds, self.beside = reason, retry_seconds, False
+    Args:
+        reason, message: of the condition.
+        retry_seconds: how long the same is not tried again.
+        part: of the DLJob that is refused.
+    """
+
+    def __init__(self, reason: str, message: str, *, retry_seconds: float, part: Part = Part.WORKLOAD) -> None:
+        self.reason, self.retry_seconds, self.part = reason, retry_seconds, part
         super().__init__(message)
 
 
@@ -68,10 +75,13 @@ class Executor:
             Refused: a workload is refused.
             TemporaryError, ConflictError: worth trying again.
         """
+        with _marking(actions.part(action)):
+            return await self._execute(key, action)
+
+    async def _execute(self, key: Key, action: actions.Action) -> bool:
         match action:
             case actions.Create():
-                with _marking(beside=action.beside):
-                    return await self._create(key, action)
+                return await self._create(key, action)
             case actions.ApplyDeployment():
                 with self._noting(key, action.uid):
                     await self._apply_deployment(key, action)
@@ -225,13 +235,23 @@ class Executor:
 
 
 @contextlib.contextmanager
-def _marking(*, beside: bool) -> Iterator[None]:
-    """Mark a refusal by whether the workload rests on what is refused."""
+def _marking(part: Part) -> Iterator[None]:
+    """Mark a refusal by what is refused: however a Service is refused, its workload goes on."""
     try:
         yield
     except Refused as error:
-        error.beside = beside
+        error.part = part
         raise
+    except (api.ConflictError, api.NotFoundError):
+        # It is another one now, and is looked at again.
+        raise
+    except api.APIError as error:
+        if part is not Part.SERVICE:
+            raise
+        told = refused(error)
+        raise Refused(
+            _OF_SERVICES.get(told.reason, told.reason), str(told), retry_seconds=told.retry_seconds, part=part
+        ) from error
 
 
 def _as_it_was(uid: str, version: int) -> dict[str, str]:
@@ -261,12 +281,6 @@ def refused(error: api.APIError) -> Refused:
     if setbacks.is_of_quota(message):
         return Refused(reasons.QUOTA_EXCEEDED, message, retry_seconds=QUOTA_RETRY_SECONDS)
     return Refused(reasons.CREATION_FORBIDDEN, message, retry_seconds=QUOTA_RETRY_SECONDS)
-
-
-def refusal(error: Refused, *, generation: int, now: datetime) -> Refusal:
-    """Return the refusal as the next decision sees it."""
-    retry_at = now + timedelta(seconds=error.retry_seconds)
-    return Refusal(generation=generation, reason=error.reason, message=str(error), retry_at=retry_at)
 
 
 def event(key: Key, action: actions.EmitEvent, now: datetime) -> api.Json:

@@ -64,7 +64,7 @@ class Observer:
         self._limit_ranges = limit_ranges.LimitRanges(client, monotonic=clock.monotonic)
         self._creations = creations.Creations(client, monotonic=clock.monotonic)
         self._idling = idling.Idling()
-        self._refusals = refusals.Refusals()
+        self._refusals = refusals.Refusals(monotonic=clock.monotonic)
         self.keeper = keeper.Keeper(
             client,
             release=context.release,
@@ -111,7 +111,7 @@ class Observer:
 
     def refuse(self, observed: Observed, error: executor.Refused) -> None:
         """Keep that the API server refuses what was to be done, for the next look."""
-        self._refusals.note(observed, error, now=self._clock.now())
+        self._refusals.note(observed, error)
 
     async def _fenced(self, key: Key, observed: Observed) -> Observed:
         """Return what there is, after the writing of the fences that are due. What is over needs none."""
@@ -126,11 +126,10 @@ class Observer:
         return (self._observe(key) or observed) if due else observed
 
     def _observe(self, key: Key) -> Observed | None:
-        job = self._store.dljob(key)
-        found = self._store.observe(key, outcome=None, refusal=self._refusals.of(job))
-        idle = self._idling.of(key, () if found is None else found.pods, now=self._clock.now())
-        service_refusal = self._refusals.of(job, beside=True)
-        return None if found is None else replace(found, idle=idle, service_refusal=service_refusal)
+        found, now = self._store.observe(key, outcome=None), self._clock.now()
+        idle = self._idling.of(key, () if found is None else found.pods, now=now)
+        refused = self._refusals.of(self._store.dljob(key), now=now)
+        return None if found is None else replace(found, idle=idle, refusals=refused)
 
     async def _predicted(self, key: Key, observed: Observed) -> Observed:
         spec = observed.job.spec

@@ -1,33 +1,62 @@
 """Remembers what the API server refused, so that the same is not asked for again at once. A restart asks once more."""
 
-from datetime import datetime
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from cotenant_operator.loop import executor
 from cotenant_operator.state import views
-from cotenant_operator.state.observed import Observed, Refusal
+from cotenant_operator.state.observed import Observed, Part, Refusal
 from cotenant_operator.state.views import Key
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Noted:
+    """What was refused; `until` when, in seconds of the clock that only grows."""
+
+    uid: str
+    generation: int
+    reason: str
+    message: str
+    until: float
+
+
 class Refusals:
-    """The last refusal of each DLJob's workload, and that of its Service."""
+    """The last refusal of each part of a DLJob.
 
-    def __init__(self) -> None:
-        self._found: dict[tuple[Key, bool], tuple[str, Refusal]] = {}
+    Args:
+        monotonic: seconds that only grow: a clock that is set back makes nothing wait longer.
+    """
 
-    def note(self, observed: Observed, error: executor.Refused, *, now: datetime) -> None:
+    def __init__(self, *, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._found: dict[Key, dict[Part, _Noted]] = {}
+
+    def note(self, observed: Observed, error: executor.Refused) -> None:
         """Note that what was made for a DLJob is refused."""
         meta = observed.job.meta
-        refusal = executor.refusal(error, generation=meta.generation, now=now)
-        self._found[meta.key, error.beside] = (meta.uid, refusal)
+        self._found.setdefault(meta.key, {})[error.part] = _Noted(
+            uid=meta.uid,
+            generation=meta.generation,
+            reason=error.reason,
+            message=str(error),
+            until=self._monotonic() + error.retry_seconds,
+        )
 
-    def of(self, job: views.DLJob | None, *, beside: bool = False) -> Refusal | None:
-        """Return the refusal of a DLJob's workload, or of its Service (`beside`)."""
-        if job is None:
-            return None
-        uid, refusal = self._found.get((job.meta.key, beside), ("", None))
-        return refusal if uid == job.meta.uid else None
+    def of(self, job: views.DLJob | None, *, now: datetime) -> Mapping[Part, Refusal]:
+        """Return what was refused of a DLJob; `now`: the time of day."""
+        noted = {} if job is None else self._found.get(job.meta.key, {})
+        return {
+            part: Refusal(
+                generation=one.generation,
+                reason=one.reason,
+                message=one.message,
+                retry_at=now + timedelta(seconds=one.until - self._monotonic()),
+            )
+            for part, one in noted.items()
+            if job is not None and job.meta.uid == one.uid
+        }
 
     def forget(self, key: Key) -> None:
         """Forget a DLJob that is gone."""
-        for beside in (False, True):
-            self._found.pop((key, beside), None)
+        self._found.pop(key, None)

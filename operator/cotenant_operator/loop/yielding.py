@@ -13,6 +13,7 @@ from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Plan
 from cotenant_operator.state import drift, views
 from cotenant_operator.state.kinds import WATCHED, Kind
+from cotenant_operator.state.observed import Part
 from cotenant_operator.state.views import Key
 
 Tell = Callable[[Key, actions.EmitEvent], Awaitable[None]]
@@ -44,17 +45,19 @@ class Yielding:
             Refused: the plan is of no use without what has to wait. The next one says so in the status.
         """
         now, generation = self._monotonic(), job.meta.generation
+        self._contests.begin(key, job.meta.uid)
         turns = [self._contests.turn(key, action, now, generation=generation) for action in plan.actions]
-        waiting = tuple(write for turn in turns for write in turn.waiting)
-        if not waiting:
+        if not any(turn.waiting for turn in turns):
             return plan, None
-        untold = self._contests.untold(key, waiting)
+        untold = self._contests.untold(key, tuple(write for turn in turns for write in turn.undone))
         for write in _first_of_each(untold):
             await self._tell_of(key, job, [one for one in untold if one[:2] == write[:2]])
         due = min(turn.due for turn in turns if turn.due is not None)
         blocking = _blocking(plan.actions, turns)
         if blocking is not None:
-            raise executor.Refused(reasons.CONTESTED, f"{_words([blocking])}; {_WAITS}", retry_seconds=due - now)
+            write, part = blocking
+            text = f"{_words([write])}; {_WAITS}"
+            raise executor.Refused(reasons.CONTESTED, text, retry_seconds=due - now, part=part)
         left = tuple(turn.action for turn in turns if turn.action is not None)
         return replace(plan, actions=left), due
 
@@ -98,21 +101,24 @@ def _first_of_each(found: Iterable[contests.Write]) -> Iterable[contests.Write]:
     return {write[:2]: write for write in found}.values()
 
 
-def _blocking(found: Sequence[actions.Action], turns: Sequence[contests.Turn]) -> contests.Write | None:
+def _blocking(found: Sequence[actions.Action], turns: Sequence[contests.Turn]) -> tuple[contests.Write, Part] | None:
     """Return the write that waits and that the rest of a plan rests on; None: the rest is done without it.
 
-    What is created follows from what was written before it, and the status says that it is there. A run of a sweep is
-    created whatever becomes of the others.
+    What is created follows from what was written before it, and the status says that it is there: so it does of a
+    Service. A run of a sweep is created whatever becomes of the others.
     """
     waits: contests.Write | None = None
     for action, turn in zip(found, turns, strict=True):
         makes = isinstance(action, actions.Create | actions.ApplyDeployment)
+        part = actions.part(action)
+        if part is Part.SERVICE and turn.waiting:
+            return turn.waiting[0], part
         if actions.is_beside(action):
             continue
         if waits is None and turn.waiting and (turn.action is None or makes):
             waits = turn.waiting[0]
         if waits is not None and makes:
-            return waits
+            return waits, part
     return None
 
 

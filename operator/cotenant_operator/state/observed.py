@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import Enum
 
 from cotenant_api import gpunode, packingpolicy
 from cotenant_api.names import GPUUID, GPUModel, PodUID
@@ -16,23 +17,33 @@ from cotenant_operator.state.quotas import Quota, Rival
 from cotenant_operator.state.setbacks import FailedCreation
 
 
+class Part(Enum):
+    """What of a DLJob may be refused: the others of these do not rest on it."""
+
+    WORKLOAD = "workload"
+    SERVICE = "service"
+    """The Service in front of the replicas of an inference job."""
+    EDITS = "edits"
+    """What an edit of a sweep means for its runs."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Refusal:
-    """The API server refused a workload.
+    """The API server refused a part of what is made for a DLJob.
 
     Attributes:
         generation: of the DLJob's spec that it was made from.
-        retry_at: when to try the same again; None: only with another spec.
+        retry_at: when to try the same again.
     """
 
     generation: int
     reason: str
     message: str
-    retry_at: datetime | None
+    retry_at: datetime
 
     def stands(self, generation: int, now: datetime) -> bool:
         """Return whether the same would be refused again."""
-        return self.generation == generation and (self.retry_at is None or self.retry_at > now)
+        return self.generation == generation and self.retry_at > now
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,6 +81,7 @@ class Observed:
         pods: its own.
         outcome: None where it was not asked for.
         gpu_memory_mib: GPU models in the cluster -> memory that most GPUs of that model have.
+        refusals: what the API server refused to take.
         refused: those of its pods that a node agent refuses for good -> why.
         learned: from former jobs of its graph, where it was asked for.
         extractions, extraction_pods: Jobs that extract its graph, and their pods; neither is among `jobs` and `pods`.
@@ -83,7 +95,6 @@ class Observed:
         idle: since when those of its pods that do no work have done none, by the operator's clock.
         runs: of a sweep: the DLJobs that it controls.
         services: the Services that it controls, but for that of a gang.
-        service_refusal: why its Service was not made.
     """
 
     job: views.DLJob
@@ -92,7 +103,7 @@ class Observed:
     pods: tuple[views.Pod, ...] = ()
     policy: packingpolicy.Spec | None = None
     outcome: outcomes.Outcome | None = None
-    refusal: Refusal | None = None
+    refusals: Mapping[Part, Refusal] = field(default_factory=dict)
     gpus: Mapping[GPUUID, GPU] = field(default_factory=dict)
     gpu_memory_mib: Mapping[GPUModel, int] = field(default_factory=dict)
     refused: Mapping[PodUID, str] = field(default_factory=dict)
@@ -109,11 +120,10 @@ class Observed:
     idle: Mapping[PodUID, datetime] = field(default_factory=dict)
     runs: tuple[views.DLJob, ...] = ()
     services: tuple[Service, ...] = ()
-    service_refusal: Refusal | None = None
 
-    def standing_refusal(self, now: datetime) -> Refusal | None:
+    def standing_refusal(self, now: datetime, part: Part = Part.WORKLOAD) -> Refusal | None:
         """Return the refusal of what would be made now, where it still stands."""
-        found = self.refusal
+        found = self.refusals.get(part)
         return found if found is not None and found.stands(self.job.meta.generation, now) else None
 
     @property

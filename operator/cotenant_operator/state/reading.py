@@ -169,6 +169,7 @@ def job(value: views.Object) -> views.Job:
         success_policy=policy,
         completed=frozenset() if policy is None else success.indexes(status.get("completedIndexes") or ""),
         criteria_met=policy is not None and "SuccessCriteriaMet" in ends,
+        met_first=policy is not None and _is_before(ends.get("SuccessCriteriaMet"), ends.get("Suspended")),
         parallelism=fewer,
         parallelism_by=None if fewer is None else drift.last_writer(value, ("spec", "parallelism")),
     )
@@ -379,6 +380,14 @@ def _queued_since(template: views.Object) -> datetime | None:
 
 def _time(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
+
+
+def _is_before(first: views.Object | None, second: views.Object | None) -> bool:
+    """Return whether a condition holds, and came in an earlier second than another one, where that holds."""
+    if first is None or second is None:
+        return first is not None
+    one, other = _time(first.get("lastTransitionTime")), _time(second.get("lastTransitionTime"))
+    return one is not None and other is not None and one < other
 
 
 def condition(item: views.Object | None) -> conditions.Condition | None:

@@ -144,6 +144,7 @@ class Job:
         success_policy: of a gang: when it has succeeded although members still run.
         completed: of one with such a policy: members that the Job controller has counted as done.
         criteria_met: the Job controller has found the policy met, and ends the members that still run.
+        met_first: it had found that before it took note of a suspension that stands.
         parallelism: how many pods it may have at once, where that was changed to fewer than `size`.
         parallelism_by: who changed it, where that is known.
     """
@@ -180,6 +181,7 @@ class Job:
     success_policy: success.SuccessPolicy | None = None
     completed: frozenset[int] = frozenset()
     criteria_met: bool = False
+    met_first: bool = False
     parallelism: int | None = None
     parallelism_by: str | None = None
 

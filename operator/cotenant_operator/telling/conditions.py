@@ -126,12 +126,15 @@ def stalled(stage: Stage, *, before: conditions.Condition | None) -> Verdict | N
     return Verdict(dljob.STALLED, False, reasons.PROGRESSING, "what kept it from going on is mended")
 
 
-def suspended(stage: Stage, spec: dljob.Spec, *, before: conditions.Condition | None) -> Verdict | None:
-    """Return whether the user has stopped it; absent where nobody ever did."""
+def suspended(
+    stage: Stage, spec: dljob.Spec, *, left: str | None, before: conditions.Condition | None
+) -> Verdict | None:
+    """Return whether the user has stopped it; absent where nobody ever did. `left`: what of it runs all the same."""
     if stage.finished is not None:
         return None
     if spec.suspend:
-        return Verdict(dljob.SUSPENDED, True, reasons.SUSPENDED, "spec.suspend is true: no pod of it runs")
+        left = left or "no pod of it runs"
+        return Verdict(dljob.SUSPENDED, True, reasons.SUSPENDED, f"spec.suspend is true: {left}")
     if before is None:
         return None
     return Verdict(dljob.SUSPENDED, False, reasons.RESUMED, "spec.suspend is false")

@@ -73,9 +73,13 @@ def _blocked_update(observed: Observed, stage: Stage) -> list[Note]:
 
 
 def _unserved(stage: Stage, *changed: conditions.Condition | None) -> list[Note]:
-    """Return what is told of a Service that is not there: once, when a condition says so."""
+    """Return what is told, once, of a Service that is not there. Of contests the loop tells."""
     why = stage.unserved
-    if why is None or not any(one is not None and one.reason == why.reason for one in changed):
+    if (
+        why is None
+        or why.reason == reasons.CONTESTED
+        or not any(one is not None and one.reason == why.reason for one in changed)
+    ):
         return []
     return [Note(warning=True, reason=why.reason, message=why.message)]
 

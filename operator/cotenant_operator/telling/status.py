@@ -72,12 +72,18 @@ def _verdicts(
     before = {item.type: item for item in job.status.conditions}
     place = None if stage.ending else placed(stage, spec, counts, before=before.get(dljob.PLACED))
     queue = None if stage.ending else queued(stage, spec, pods, counts)
+    living = sum(not one.ended for one in observed.pods)
     return (
         queue,
         place,
         ready(stage, spec, counts, deployment=observed.deployment, short=shortfall.words(observed)),
         stalled(stage, before=before.get(dljob.STALLED)),
-        suspended(stage, spec, before=before.get(dljob.SUSPENDED)),
+        suspended(
+            stage,
+            spec,
+            left=f"{living} of its pods have not ended yet" if living else None,
+            before=before.get(dljob.SUSPENDED),
+        ),
         current(stage, before=before.get(dljob.CURRENT)),
     )
 

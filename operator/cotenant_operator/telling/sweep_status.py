@@ -28,11 +28,17 @@ def derive(observed: Observed, spec: dljob.Spec, stage: Stage, now: datetime) ->
     phases = Counter(run.phase or dljob.Phase.PENDING for run in sweep.active.values())
     phases[dljob.Phase.PENDING] += made
     before = {item.type: item for item in job.status.conditions}
+    running = _runs(phases)
     verdicts = (
         _queued(stage, sweep, phases),
         _ready(stage, sweep, phases),
         _stalled(stage, sweep, before=before.get(dljob.STALLED)),
-        suspended(stage, spec, before=before.get(dljob.SUSPENDED)),
+        suspended(
+            stage,
+            spec,
+            left=f"{running} of its runs have not stopped yet" if running else None,
+            before=before.get(dljob.SUSPENDED),
+        ),
         current(stage, before=before.get(dljob.CURRENT)),
     )
     # An operator that knew no sweeps wrote of pods, after a rollback.
