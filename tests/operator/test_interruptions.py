@@ -100,6 +100,52 @@ async def test_it_is_known_where_nobody_saw_the_pod_but_when_it_had_ended(cluste
     assert cluster.condition("Queued")["reason"] == "RestartBackoff"
 
 
+@pytest.mark.parametrize("steps", [("disrupt",), ("remove_pods",)], ids=["evicted", "deleted"])
+@pytest.mark.parametrize("replicas", [1, 2])
+async def test_it_is_known_to_an_operator_that_watched_while_nobody_led(
+    cluster: Cluster, replicas: int, steps: tuple[str, ...]
+) -> None:
+    cluster.apply(objects.dljob(replicas=replicas))
+    await cluster.run(*RUN)
+    for step in (*steps, "leave"):
+        getattr(cluster, step)()
+        await cluster.deliver()
+    assert not cluster.server.all("pods")
+    await cluster.settle()
+    assert cluster.condition("Queued")["reason"] == "RestartBackoff"
+    await finish(cluster, attempt=2)
+
+
+async def test_a_member_that_left_while_nobody_led_ends_the_attempt_of_its_gang(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(replicas=2))
+    await cluster.run(*RUN)
+    name = cluster.server.all("pods")[0]["metadata"]["name"]
+    cluster.server.delete("pods", name)
+    await cluster.deliver()
+    cluster.leave()
+    await cluster.deliver()
+    assert len(cluster.server.all("pods")) == 1
+    await cluster.run("enforce_deadlines", "reap")
+    await finish(cluster, attempt=2)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+async def test_a_pod_that_another_one_followed_while_nobody_led_says_nothing(cluster: Cluster, replicas: int) -> None:
+    cluster.apply(objects.dljob(replicas=replicas))
+    await cluster.run(*RUN)
+    cluster.remove_pods()
+    await cluster.deliver()
+    # Whoever deletes them by force waits for no end.
+    cluster.reap()
+    await cluster.deliver()
+    for step in (*RUN, "succeed"):
+        getattr(cluster, step)()
+        await cluster.deliver()
+    await cluster.settle()
+    status = cluster.dljob()["status"]
+    assert (status["phase"], status["attempts"]) == ("Succeeded", 1)
+
+
 @pytest.mark.parametrize("replicas", [1, 2])
 async def test_a_job_that_was_suspended_and_whose_pods_exit_with_0_is_not_done(cluster: Cluster, replicas: int) -> None:
     cluster.apply(objects.dljob(replicas=replicas))

@@ -66,7 +66,7 @@ class Ends:
             for pod in own:
                 if pod["status"]["phase"] == "Running" and "deletionTimestamp" in pod["metadata"]:
                     name = pod["metadata"]["name"]
-                    self.server.change("pods", name, lambda value: value["status"].update(phase="Succeeded"))
+                    self.server.change("pods", name, lambda value: _left(value, self.time.text()))
                     self.server.change("jobs", job["metadata"]["name"], _completed(pod))
                     self.server.delete("pods", name)
             now = self.server.find("jobs", job["metadata"]["name"]) or {}
@@ -241,3 +241,9 @@ def _failures(count: int) -> Callable[[Json], None]:
 def _with_fault(node: Json, fault: Json) -> None:
     gpus = [{**gpu, "lastFault": fault} for gpu in node["status"]["gpus"]]
     node["status"] = {**node["status"], "gpus": gpus}
+
+
+def _left(pod: Json, time: str) -> None:
+    """Its program ends with 0."""
+    ended = [{"name": "main", "state": {"terminated": {"exitCode": 0, "finishedAt": time}}}]
+    pod["status"] = {**pod["status"], "phase": "Succeeded", "containerStatuses": ended}

@@ -3,7 +3,7 @@
 A program that writes a checkpoint on SIGTERM may exit with 0, and the Job controller counts that as done. So a Job that
 is complete is no proof where its pod was being taken away, or where the Job was suspended: another attempt follows,
 uncounted, and one that had nothing left to do ends at once. The pod is gone by then; that it was taken away is noted on
-its Job before it ends.
+its Job before it ends. Where nobody led at that moment, whoever watched remembers the pod.
 
 A gang with a success policy has succeeded when members that nobody had stopped meet the policy. The Job controller then
 deletes the others before it writes the condition SuccessCriteriaMet: how these end says nothing. What is written on the
@@ -26,14 +26,14 @@ def note(observed: Observed, spec: dljob.Spec, current: views.Job) -> dict[str, 
     Of a gang: a member that ended well when it was stopped. The Job controller counts it as done, and would make the
     others alone again. While its attempt is being ended, already a member that is being stopped.
     """
-    pods = [pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid]
+    pods = [pod for pod in (*observed.pods, *observed.departed) if pod.meta.owner_uid == current.meta.uid]
     if spec.replicas > 1:
         whole = current.disrupted is not None or is_done(observed, current) or not _has_lost_a_member(current, pods)
         return {} if whole else {labels.DISRUPTED: _STOPPED}
     if not pods:
         return {}
     latest = max(pods, key=lambda pod: (pod.meta.created, pod.meta.version))
-    wanted = latest.meta.uid if _is_taken_away(latest) else None
+    wanted = latest.meta.uid if latest.taken_away else None
     return {} if wanted == current.disrupted else {labels.DISRUPTED: wanted}
 
 
@@ -61,9 +61,9 @@ def is_done(observed: Observed, current: views.Job) -> bool:
     paused = halted and not current.remote and not current.met_first
     if current.success_policy is None or current.disrupted is not None or paused or _was_ended(current):
         return False
-    own = [pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid]
+    own = [pod for pod in (*observed.pods, *observed.departed) if pod.meta.owner_uid == current.meta.uid]
     # That one has ended may be seen after the Job controller has counted it.
-    stopped = {pod.index for pod in own if _is_taken_away(pod)}
+    stopped = {pod.index for pod in own if pod.taken_away}
     done = current.completed | {pod.index for pod in own if pod.phase == "Succeeded" and pod.index is not None}
     return success.is_met(current.success_policy, frozenset(done - stopped))
 
@@ -75,13 +75,17 @@ def _was_ended(current: views.Job) -> bool:
 
 def _why_of_pods(observed: Observed, current: views.Job) -> str | None:
     own = [pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid and pod.phase == "Succeeded"]
-    taken = next((pod for pod in own if _is_taken_away(pod)), None)
+    taken = next((pod for pod in own if pod.taken_away), None)
     if taken is not None:
-        how = "was deleted" if taken.end is None else f"was taken away ({taken.end.disrupted})"
-        return f"pod {taken.meta.key.name} {how} and ended well after that"
-    if current.disrupted is None or any(pod.meta.uid != current.disrupted for pod in own):
-        return None
-    return "its pod was taken away and ended well after that"
+        return _words(taken)
+    if current.disrupted is not None and all(pod.meta.uid == current.disrupted for pod in own):
+        return "its pod was taken away and ended well after that"
+    return next((_words(pod) for pod in observed.departed if pod.meta.owner_uid == current.meta.uid), None)
+
+
+def _words(pod: views.Pod) -> str:
+    how = "was deleted" if pod.end is None else f"was taken away ({pod.end.disrupted})"
+    return f"pod {pod.meta.key.name} {how} and ended well after that"
 
 
 def of_gang(current: views.Job) -> str | None:
@@ -92,15 +96,9 @@ def of_gang(current: views.Job) -> str | None:
 def _has_lost_a_member(current: views.Job, pods: Iterable[views.Pod]) -> bool:
     """Return whether a member was stopped, and ended well, or may yet where nothing else says that it was stopped."""
     being_ended = current.deadline_seconds is not None
-    stopped = any(pod.phase == "Succeeded" or (being_ended and _is_taken_away(pod)) for pod in pods if pod.told_to_end)
+    stopped = any(pod.phase == "Succeeded" or (being_ended and pod.taken_away) for pod in pods if pod.told_to_end)
     return stopped or (current.suspended and not current.remote and current.succeeded > 0)
 
 
 _STOPPED: Final = "a-member"
 _MEMBER: Final = "a member was stopped, and ended well after that: the others cannot go on without it"
-
-
-def _is_taken_away(pod: views.Pod) -> bool:
-    """Return whether it was disrupted or deleted, and has not failed: the Job controller replaces one that has."""
-    disrupted = pod.end is not None and pod.end.disrupted is not None
-    return (disrupted or pod.told_to_end) and pod.phase != "Failed"

@@ -79,6 +79,7 @@ class Observed:
         jobs: Jobs that the DLJob controls, by attempt.
         deployment: of its name, whoever owns it.
         pods: its own.
+        departed: the last pods of replicas that were taken away, are gone, and have not been followed by others.
         outcome: None where it was not asked for.
         gpu_memory_mib: GPU models in the cluster -> memory that most GPUs of that model have.
         refusals: what the API server refused to take.
@@ -101,6 +102,7 @@ class Observed:
     jobs: tuple[views.Job, ...] = ()
     deployment: views.Deployment | None = None
     pods: tuple[views.Pod, ...] = ()
+    departed: tuple[views.Pod, ...] = ()
     policy: packingpolicy.Spec | None = None
     outcome: outcomes.Outcome | None = None
     refusals: Mapping[Part, Refusal] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from cotenant_api import errors, names, packingpolicy
 from cotenant_api.dljob import Phase
 from cotenant_api.names import GPUModel, NodeName
 from cotenant_api.pod import WorkloadType
-from cotenant_operator.state import budget, fleet, fronts, gangs, reading, unread, views
+from cotenant_operator.state import budget, departed, fleet, fronts, gangs, reading, unread, views
 from cotenant_operator.state.extractions import Extractions
 from cotenant_operator.state.kinds import WATCHED, Kind
 from cotenant_operator.state.observed import Observed
@@ -58,7 +58,7 @@ class Store:
         self._unreadable = unread.Unreadable()
         self._budget = room or budget.Budget()
         self._gangs, self._fronts = gangs.Gangs(), fronts.Fronts()
-        self._fleet = fleet.Fleet()
+        self._fleet, self._departed = fleet.Fleet(), departed.Departed()
         self._policy: views.Policy | None = None
         self._versions: dict[Kind, dict[str, tuple[int, Key]]] = {kind: {} for kind in WATCHED}
         self._gone: OrderedDict[str, float] = OrderedDict()
@@ -226,6 +226,7 @@ class Store:
             jobs=tuple(sorted(owned, key=lambda found: found.attempt)),
             deployment=None if training else self._deployments.get(key),
             pods=pods,
+            departed=self._departed.of(key, uid),
             policy=self.policy(),
             outcome=outcome,
             gpus=self._fleet.gpus(pods),
@@ -280,6 +281,7 @@ class Store:
 
     def _drop_job(self, uid: str, key: Key) -> Keys:
         _discard(self._jobs, key, uid)
+        self._departed.forget(key, uid)
         made_room = self._gangs.drop_job(key, uid)
         return frozenset([key]) | (self._gangs.waiting(key.namespace) if made_room else NOBODY)
 
@@ -303,6 +305,7 @@ class Store:
         uid = views.pod_uid(pod)
         before = self._pods.get(key, {}).get(uid)
         self._pods.setdefault(key, {})[uid] = pod
+        self._departed.came(key, pod)
         neighbours = self._fleet.neighbours(fleet.uuids(pod))
         if before is not None:
             self._fleet.release(before)
@@ -317,6 +320,7 @@ class Store:
         if pod is None:
             return frozenset([key])
         self._fleet.release(pod)
+        self._departed.went(key, pod, self._jobs.get(key, {}))
         return frozenset([key]) | self._fleet.neighbours(fleet.uuids(pod)) | self._gangs.waiting(key.namespace)
 
     def _take_node(self, value: Mapping[str, Any]) -> Keys:

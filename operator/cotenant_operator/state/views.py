@@ -292,6 +292,12 @@ class Pod:
         """Whether none of its containers will run again."""
         return self.phase in ("Succeeded", "Failed")
 
+    @property
+    def taken_away(self) -> bool:
+        """Whether it was disrupted or deleted, and has not failed: the Job controller replaces one that has."""
+        disrupted = self.end is not None and self.end.disrupted is not None
+        return (disrupted or self.told_to_end) and self.phase != "Failed"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GPUNode:
