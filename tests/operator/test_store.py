@@ -7,7 +7,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from cotenant_api.names import NodeName
-from cotenant_operator.state import reading
+from cotenant_operator.state import specs
 from cotenant_operator.state.kinds import Kind
 from cotenant_operator.state.store import NOBODY, Store
 from cotenant_operator.state.views import Key
@@ -180,12 +180,12 @@ def large(size: int, **fields: Any) -> Json:
 
 def test_spec_beyond_the_bound_is_refused_with_size_and_remedy_and_not_kept() -> None:
     store = Store()
-    store.put(Kind.DLJOB, stored(large(reading.MAX_SPEC_BYTES)))
+    store.put(Kind.DLJOB, stored(large(specs.MAX_BYTES)))
     job = store.dljob(TRAIN)
     assert job is not None
     assert job.spec is None
     assert job.problem is not None
-    assert f"may have {reading.MAX_SPEC_BYTES}: put a graph into a ConfigMap" in job.problem
+    assert f"may have {specs.MAX_BYTES}: put a graph into a ConfigMap" in job.problem
 
 
 def test_large_dljobs_cost_little_memory() -> None:

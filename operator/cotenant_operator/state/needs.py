@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from cotenant_api import names, nesting
 from cotenant_operator import labels
-from cotenant_operator.state import reading
+from cotenant_operator.state import specs
 from cotenant_operator.state.kinds import Kind
 
 LARGE_BYTES: Final = 64 * 1024
@@ -55,7 +55,7 @@ def _reduced(value: Mapping[str, Any]) -> dict[str, Any]:
     kept = {**value, "metadata": {**_only(metadata, _METADATA), "annotations": notes}}
     spec: Mapping[str, Any] = value.get("spec") or {}
     if value.get("kind") == Kind.DLJOB.value:
-        kept["spec"] = reading.bounded_spec(spec)
+        kept["spec"] = specs.bounded(spec)
     elif value.get("kind") == Kind.POD.value:
         kept["spec"] = _pod(spec)
     elif "template" in spec:

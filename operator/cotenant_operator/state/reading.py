@@ -17,7 +17,6 @@ from cotenant_api import (
     errors,
     gpunode,
     names,
-    nesting,
     packingpolicy,
     placement,
     success,
@@ -34,23 +33,17 @@ from cotenant_operator.state import (
     origins,
     setbacks,
     shortages,
+    specs,
     starts,
     suspicions,
-    templates,
     views,
 )
 
 MAX_DIGITS: Final = 18
 """Of a number in a label or an annotation: it fits into 64 bits."""
-_TOO_LARGE: Final = "cotenant.dev/bytes"
-"""In the place of a spec that is too large: its size. The API server leaves no such key in a DLJob."""
-_OF_ALL: Final = ("ttlSecondsAfterFinished", "suspend", "completions")
-"""What is read of a spec of which nothing else is."""
 _MAX_UID: Final = 64
 _BOOLEANS: Final = {"true": True, "false": False}
 _DIGEST: Final = re.compile(r"[0-9A-Za-z:._-]{1,128}")
-MAX_SPEC_BYTES: Final = 128 * 1024
-"""Of a DLJob's spec as JSON, a graph inline included."""
 
 
 def meta(value: views.Object, *, copied: Collection[str] = ()) -> views.Meta:
@@ -92,12 +85,12 @@ def dl_job(value: views.Object, *, copied: Collection[str] = ()) -> views.DLJob:
     """
     written: views.Object = value.get("status") or {}
     raw_spec: views.Object = value.get("spec") or {}
-    status, status_problem = _read(dljob.Status, written, source="status")
+    status, status_problem = specs.read(dljob.Status, written, source="status")
     text, problem, ended = None, None, None if status is None else views.finished(status)
     if status is None:
         written = {}
     if ended is None:
-        text, problem = _spec(raw_spec)
+        text, problem = specs.text(raw_spec)
     else:
         # Nothing is derived from it any more.
         written = {"conditions": [ended.to_object()]}
@@ -288,42 +281,11 @@ def number(text: str) -> int:
     return int(text) if len(text) <= MAX_DIGITS and text.isascii() and text.isdigit() else 0
 
 
-def bounded_spec(raw: views.Object) -> views.Object:
-    """Return a DLJob's spec; of one that is too large only its size, and what is read of finished DLJobs."""
-    size = len(json.dumps(raw, separators=(",", ":")))
-    if size <= MAX_SPEC_BYTES:
-        return raw
-    return {_TOO_LARGE: size, **{field: raw.get(field) for field in _OF_ALL}}
-
-
-def _spec(raw: views.Object) -> tuple[bytes | None, str | None]:
-    """Return the spec as JSON, or why it cannot be used."""
-    text = json.dumps(raw, separators=(",", ":")).encode()
-    size = raw.get(_TOO_LARGE, len(text))
-    if size > MAX_SPEC_BYTES:
-        remedy = "put a graph into a ConfigMap (spec.model.configMapRef), and long variables and commands, too"
-        return None, f"spec: {size} bytes: may have {MAX_SPEC_BYTES}: {remedy}"
-    if nesting.MARK.encode() in text:
-        return None, f"spec: nested deeper than {nesting.MAX_DEPTH} levels: no field of a DLJob needs that: remove it"
-    spec, problem = _read(dljob.Spec, raw, source="spec")
-    if spec is not None:
-        problem = problem or dljob.contradiction(spec) or templates.problem(spec.template)
-    return (text, None) if problem is None else (None, problem)
-
-
-def _read(model: type[documents.M], value: views.Object, *, source: str) -> tuple[documents.M | None, str | None]:
-    """Return the value, or why it cannot be read."""
-    try:
-        return documents.validated(model, value, source=source), None
-    except errors.InvalidInputError as error:
-        return None, str(error)
-
-
 def _success_policy(spec: views.Object) -> success.SuccessPolicy | None:
     """Return when a Job's gang has succeeded; None where all of its members must."""
     if "successPolicy" not in spec:
         return None
-    return _read(success.SuccessPolicy, spec["successPolicy"], source="spec.successPolicy")[0]
+    return specs.read(success.SuccessPolicy, spec["successPolicy"], source="spec.successPolicy")[0]
 
 
 def label(value: views.Object, name: str) -> str:
