@@ -166,6 +166,20 @@ def test_a_fault_of_the_hardware_makes_victims_too() -> None:
     assert cause(observed(CRASHED, gpu=fault()))[0] is Cause.VICTIM_OF_FAULT
 
 
+@pytest.mark.parametrize(
+    ("finished", "expected"),
+    [
+        ("2025-12-31T23:59:58Z", Cause.VICTIM_OF_FAULT),
+        ("2026-01-01T00:09:00Z", Cause.VICTIM_OF_FAULT),
+        ("2026-01-01T06:00:00Z", Cause.FAILED),
+    ],
+)
+@pytest.mark.parametrize("named", [{}, {"culpritPodUID": "other"}, {"suspectPodUIDs": ["p", "other"]}])
+def test_a_pod_that_runs_on_unharmed_for_long_fails_by_itself(finished: str, expected: Cause, named: Json) -> None:
+    status = failed(terminated(exitCode=1, reason="Error", finishedAt=finished))
+    assert cause(observed(status, gpu=fault(**named)))[0] is expected
+
+
 def test_a_victim_that_goes_on_is_left_alone() -> None:
     seen = observed({"phase": "Running"}, gpu=fault(culpritPodUID="other"))
     assert causes.of_pod(seen, seen.pods[0]) is None

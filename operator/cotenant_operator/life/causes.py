@@ -26,6 +26,8 @@ STRENGTH: Final = (
 """Which of several pods' causes is the attempt's: what drags others down comes before what is only seen in its wake."""
 _SKEW: Final = timedelta(seconds=5)
 """By which the clocks of two components of the control plane may differ; times in objects are whole seconds."""
+HIT_SECONDS: Final = 600
+"""Whom a fault hits has ended by then: its GPU serves nobody before, and who stays is evicted after half a minute."""
 REFUSED_SECONDS: Final = 90
 """So long a bound pod that its node agent refuses for good may wait for somebody else to take it away."""
 
@@ -277,10 +279,8 @@ def suspected_of(observed: Observed, pod: views.Pod) -> Suspected | None:
 
 def _seconds(began: datetime, text: str) -> int:
     """From one time to another, which an agent wrote; 0 where it cannot be read: what is not known clears nobody."""
-    try:
-        return max(int((datetime.fromisoformat(text.upper()) - began).total_seconds()), 0)
-    except (TypeError, ValueError):
-        return 0
+    found = _time(text)
+    return 0 if found is None else max(int((found - began).total_seconds()), 0)
 
 
 def _fault(observed: Observed, pod: views.Pod) -> str | None:
@@ -296,10 +296,30 @@ def _faults(observed: Observed, pod: views.Pod) -> Iterator[tuple[gpunode.GPU, g
     own = {views.pod_uid(other) for other in observed.pods}
     for gpu in _gpus(observed, pod):
         fault = gpu.seen.last_fault
-        if fault is None or views.pod_uid(pod) not in fault.victim_pod_uids or fault.culprit_pod_uid in own:
+        if (
+            fault is None
+            or _is_long_over(fault, pod)
+            or views.pod_uid(pod) not in fault.victim_pod_uids
+            or fault.culprit_pod_uid in own
+        ):
             continue
         if not fault.suspect_pod_uids or not own.issuperset(fault.suspect_pod_uids):
             yield gpu.seen, fault
+
+
+def _is_long_over(fault: gpunode.Fault, pod: views.Pod) -> bool:
+    """Return whether a pod ended too long after a fault to have ended of it. Both times are of its node's clock."""
+    begun = _time(fault.time)
+    return pod.ended_at is not None and begun is not None and (pod.ended_at - begun).total_seconds() > HIT_SECONDS
+
+
+def _time(text: str) -> datetime | None:
+    """Return a time that an agent wrote; None where it cannot be read."""
+    try:
+        found = datetime.fromisoformat(text.upper())
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
 
 
 def _where(gpu: gpunode.GPU, pod: views.Pod, fault: gpunode.Fault) -> str:

@@ -20,12 +20,12 @@ class Departed:
 
     def came(self, key: Key, pod: views.Pod) -> None:
         """Note that a pod is there: it follows the one of its index."""
-        if pod.index is not None:
+        if pod.index is not None and pod.meta.owner_uid is not None:
             self._drop(key, (pod.meta.owner_uid, pod.index))
 
     def went(self, key: Key, pod: views.Pod, jobs: Mapping[str, views.Job]) -> None:
         """Note that a pod is gone; `jobs`: those of its DLJob, by UID. Anybody may make pods that name a Job."""
-        job = jobs.get(pod.meta.owner_uid)
+        job = jobs.get(pod.meta.owner_uid or "")
         if job is not None and pod.index is not None and 0 <= pod.index < job.size and pod.taken_away:
             self._found.setdefault(key, {})[job.meta.uid, pod.index] = pod
 
