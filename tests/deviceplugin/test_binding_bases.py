@@ -199,3 +199,13 @@ async def test_what_is_no_file_takes_no_specification_from_another(
     make(folders.dynamic / "odd.yaml")
     (folders.dynamic / "nvidia.json").write_text(json.dumps(written(A)))
     assert (await folders.bases.look({A: 0}, DRIVER)).missing == frozenset()
+
+
+async def test_what_is_remembered_of_files_goes_with_them(folders: Folders) -> None:
+    (folders.static / "nvidia.json").write_text(json.dumps(written(A, B, driver=DRIVER)))
+    for number in range(200):
+        claim = folders.dynamic / f"claim-{number}.json"
+        claim.write_text(json.dumps(written("x", kind="example.com/claim")))
+        await folders.bases.look({A: 0}, DRIVER)
+        claim.unlink()
+    assert folders.bases.remembered <= 2

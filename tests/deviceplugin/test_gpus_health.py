@@ -311,16 +311,27 @@ def test_a_fault_of_several_tenants_names_all_of_them_and_no_culprit() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("strangers", "expected"), [(False, (A, ())), (True, (None, (A,)))])
+@pytest.mark.parametrize(("strangers", "expected"), [(False, (A, ())), (True, (None, (A,), A))])
 def test_who_is_alone_on_the_gpu_is_the_culprit(*, strangers: bool, expected: object) -> None:
     found = fault_of(told(fresh(), 31, at=START + 10, mps=MPS.FAULT, tenants=(A,), strangers=strangers))
     assert (found.culprit_pod_uid, found.victim_pod_uids, *found.suspect_pod_uids) == expected
 
 
-@pytest.mark.parametrize("xid", [79, 95, 94, 74, 9999])
+@pytest.mark.parametrize("xid", [79, 95, 94, 74])
 def test_hardware_has_no_culprit(xid: int) -> None:
     found = fault_of(told(fresh(), xid, at=START + 10, tenants=(A, B)))
     assert (found.culprit_pod_uid, found.victim_pod_uids, found.suspect_pod_uids) == (None, (A, B), ())
+
+
+@pytest.mark.parametrize(("xid", "strangers"), [(31, True), (9999, False), (9999, True)])
+def test_where_nobody_knows_the_cause_no_tenant_is_innocent(xid: int, *, strangers: bool) -> None:
+    found = fault_of(told(fresh(), xid, at=START + 10, tenants=(A, B), strangers=strangers))
+    assert (found.culprit_pod_uid, found.suspect_pod_uids) == (None, (A, B))
+
+
+def test_who_is_alone_when_an_unknown_xid_is_told_is_a_suspect() -> None:
+    found = fault_of(told(fresh(), 9999, at=START + 10, tenants=(A,)))
+    assert (found.culprit_pod_uid, found.suspect_pod_uids) == (None, (A,))
 
 
 def test_a_fault_of_the_server_is_one_though_no_xid_was_told() -> None:

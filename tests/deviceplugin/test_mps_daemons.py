@@ -17,7 +17,7 @@ import pytest
 from cotenant_api import errors
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus import hardware
-from cotenant_deviceplugin.mps import clearing, daemon, daemons, layout, v2
+from cotenant_deviceplugin.mps import clearing, daemon, daemons, layout, leaving, v2
 from cotenant_standin import building, mps_control, state
 from node_kit import gpu_machine, quick
 
@@ -442,3 +442,22 @@ async def logged(process: "subprocess.Popen[str]", words: str) -> None:
         raise ValueError("its log is read here")
     while words not in (line := await asyncio.to_thread(process.stderr.readline)):
         assert line, f"it ended with {process.wait()} and never said {words!r}"
+
+
+async def test_a_server_that_is_drained_is_said_to_be_ended_in_good_order(machine: gpu_machine.Machine) -> None:
+    async with running(settings(machine), GPUs(machine.uuid())) as stop:
+        await answering(machine)
+        program = machine.cuda(*gpu_machine.HOLD)
+        program.report()
+        (server,) = await v2_servers(machine)
+        program.process.terminate()
+        await ended(program)
+        stop.set()
+        await quick.until(lambda: not mps_control.answers(machine.pipe(0)))
+    assert server in leaving.read(machine.mps_root, machine.uuid())
+
+
+async def v2_servers(machine: gpu_machine.Machine) -> list[int]:
+    backend = v2.MPSv2(machine.mps_root, cuda_version="13.0", program=machine.program)
+    seen = await backend.observe(machine.uuid())
+    return [] if seen.pid is None else [seen.pid]

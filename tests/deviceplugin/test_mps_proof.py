@@ -7,7 +7,7 @@ import pytest
 from cotenant_api.gpunode import MPS, Mode
 from cotenant_deviceplugin.mps import proof
 from cotenant_deviceplugin.mps.backend import Server
-from cotenant_deviceplugin.mps.supervision import StopServer
+from cotenant_deviceplugin.mps.supervision import StartServer, StopServer
 from deviceplugin.observed import GPU, STOPPED, active, at_fault, pids
 
 SAID = "Client process 1 encountered a fatal GPU error."
@@ -83,7 +83,7 @@ def test_line_is_proven_by_the_loss_of_all_clients_at_once_and_the_server_replac
     gpu.see(active(1, 2))
     began = gpu.see(active(said=SAID))
     assert began.fault is not None
-    assert (began.fault.affected, began.actions) == (pids(1, 2), (StopServer(),))
+    assert (began.fault.affected, began.actions) == (pids(1, 2), (StopServer(), StartServer()))
 
 
 @pytest.mark.parametrize("left", [(), (7, 8)])

@@ -100,7 +100,7 @@ def test_server_whose_daemon_does_not_answer_keeps_its_clients() -> None:
 def test_server_with_other_limits_is_replaced_once_its_clients_have_ended() -> None:
     gpu, wrong = GPU(), Server(state=MPS.STARTING, pid=100, clients=(1,), outdated=True, reason="50 %")
     assert (gpu.see(wrong).ready, gpu.see(wrong).actions) == (False, ())
-    assert gpu.see(replace(wrong, clients=())).actions == (StopServer(),)
+    assert gpu.see(replace(wrong, clients=())).actions == (StopServer(), StartServer())
 
 
 def test_whole_gpu_has_no_server_and_default_mode() -> None:
@@ -149,8 +149,7 @@ def test_clients_that_stay_after_a_fault_are_ended_and_then_named_for_eviction()
 def test_fault_ends_with_a_new_server_that_proves_itself() -> None:
     gpu = GPU()
     gpu.see(at_fault(1))
-    assert gpu.see(at_fault()).actions == (StopServer(),)
-    assert gpu.see(STOPPED).actions == (StartServer(),)
+    assert gpu.see(at_fault()).actions == (StopServer(), StartServer())
     proving = [gpu.see(active(pid=101)) for _ in range(3)]
     assert [(each.ready, each.published) for each in proving] == [
         (False, MPS.STARTING),
@@ -208,12 +207,47 @@ def test_control_daemon_that_is_away_while_its_server_lives_is_no_fault() -> Non
     assert gpu.see(STOPPED, 1).fault is not None
 
 
-def test_foreign_process_is_never_named_for_eviction() -> None:
+def test_who_takes_the_gpu_while_it_has_no_server_is_named_for_eviction() -> None:
+    """A tenant without a server has no limit. Whether it is one, who asks for evictions knows."""
+    gpu = GPU()
+    gpu.see(at_fault(1, 2))
+    assert gpu.see(at_fault()).actions == (StopServer(), StartServer())
+    assert gpu.see(STOPPED, 9).actions == ()
+    assert gpu.see(STOPPED, 9, after=29).actions == ()
+    decision = gpu.see(STOPPED, 9, after=1)
+    assert (decision.actions, decision.reason) == ((EvictStayers(pids=pids(9)),), "used by 9")
+    assert gpu.see(STOPPED).actions == (StartServer(),)
+
+
+def test_who_is_in_the_way_for_a_moment_again_and_again_is_not_named_for_eviction() -> None:
+    gpu = GPU()
+    for _ in range(10):
+        assert gpu.see(STOPPED, 9, after=20).actions == ()
+        gpu.see(STOPPED, after=1)
+
+
+def test_server_that_was_ended_in_good_order_is_no_fault_of_the_clients_that_it_had() -> None:
     gpu = GPU()
     gpu.see(active(1))
-    gpu.see(STOPPED, 9)
-    decision = gpu.see(STOPPED, 9, after=300)
-    assert (decision.actions, decision.reason) == ((), "used by 9")
+    gone = gpu.see(replace(STOPPED, ended=pids(100)))
+    assert (gone.fault, gone.actions) == (None, (StartServer(),))
+    gpu.see(active(1, pid=101))
+    assert gpu.see(replace(STOPPED, ended=pids(100))).fault is not None
+
+
+def test_client_that_had_ended_before_its_silent_server_did_is_no_proof_of_a_fault() -> None:
+    gpu, silent = GPU(), Server(state=MPS.STARTING, pid=100, reason="no answer")
+    gpu.see(active(1))
+    gpu.see(silent, 1, 100)
+    gpu.see(silent, 100)
+    assert gpu.see(STOPPED).fault is None
+
+
+def test_client_of_a_silent_server_that_ends_with_it_is_a_fault() -> None:
+    gpu, silent = GPU(), Server(state=MPS.STARTING, pid=100, reason="no answer")
+    gpu.see(active(1))
+    gpu.see(silent, 1, 100)
+    assert gpu.see(STOPPED).fault is not None
 
 
 def test_compute_mode_is_repaired_before_a_server_starts_after_a_fault() -> None:

@@ -239,6 +239,36 @@ async def test_a_server_that_keeps_failing_asks_for_its_stayers_to_be_evicted(fo
         )
 
 
+async def test_only_tenants_are_asked_to_go_from_a_gpu_that_somebody_else_holds(folder: Path) -> None:
+    node = WholeNode(folder)
+    async with node.offering() as agent:
+        node.run_process(51, UID)
+        decision = supervision.Decision(
+            state=supervision.State(),
+            published=gpunode.MPS.STOPPED,
+            actions=(supervision.EvictStayers(pids=frozenset({51})),),
+        )
+        agent.serious.append((node.first, decision))
+        agent.alarm.set()
+        await quick.until(lambda: not agent.serious)
+        assert wanted(node) == set()
+
+
+async def test_a_daemon_that_does_not_answer_keeps_no_other_gpu_waiting(folder: Path) -> None:
+    node = WholeNode(folder)
+    async with node.offering():
+        first, second = (device.uuid for device in node.gpus.listed)
+        node.mps.silent[first] = asyncio.Event()
+        node.mps.put(first, Server(state=gpunode.MPS.ACTIVE, pid=SERVER_PID))
+        before = node.mps.asked[first]
+        await quick.until(lambda: node.mps.asked[first] > before)
+        for _ in range(3):
+            node.mps.asked[second] = 0
+            node.mps.put(second, Server(state=gpunode.MPS.ACTIVE, pid=SERVER_PID))
+            await quick.until(lambda: node.mps.asked[second] > 0)
+        node.mps.silent[first].set()
+
+
 async def test_a_driver_that_goes_withdraws_all_free_shares_until_it_is_back(folder: Path) -> None:
     node = WholeNode(folder)
     async with node.offering():

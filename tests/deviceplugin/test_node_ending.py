@@ -13,6 +13,7 @@ from cotenant_api.names import GPUUID, PodUID
 from cotenant_deviceplugin.node.ending import Ending
 from cotenant_deviceplugin.node.machines import Machines
 from cotenant_deviceplugin.node.usage import Sampled
+from cotenant_deviceplugin.retry import side_by_side
 from node_kit import bookings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -61,17 +62,22 @@ def _ending(daemons: _Daemons) -> Ending:
     )
 
 
+async def _step(ending: Ending) -> None:
+    """What the agent's tasks do, each of a GPU by itself."""
+    await side_by_side(ending.end_on(gpu, lambda: NOW) for gpu in ending.near(NOW))
+
+
 async def test_a_daemon_that_does_not_answer_delays_no_other_gpu() -> None:
     daemons = _Daemons(None)
     async with asyncio.timeout(SECONDS):
-        await _ending(daemons).step(NOW)
+        await _step(_ending(daemons))
     assert daemons.ended == [52, 51]
 
 
 async def test_a_gpu_that_cannot_be_asked_is_told_after_the_others_were_served() -> None:
     daemons = _Daemons(errors.TemporaryError("no answer", delay_seconds=1))
     with pytest.raises(errors.TemporaryError, match="no answer"):
-        await _ending(daemons).step(NOW)
+        await _step(_ending(daemons))
     assert daemons.ended == [52]
 
 
@@ -79,8 +85,8 @@ async def test_a_client_that_stays_in_the_list_after_its_end_is_ended_once() -> 
     daemons = _Daemons(None)
     ending = _ending(daemons)
     async with asyncio.timeout(SECONDS):
-        await ending.step(NOW)
-        await ending.step(NOW)
+        await _step(ending)
+        await _step(ending)
     assert daemons.ended == [52, 51]
 
 
@@ -88,8 +94,8 @@ async def test_a_client_whose_end_was_refused_is_ended_again() -> None:
     daemons = _Refusing(None)
     ending = _ending(daemons)
     async with asyncio.timeout(SECONDS):
-        await ending.step(NOW)
-        await ending.step(NOW)
+        await _step(ending)
+        await _step(ending)
     assert daemons.ended == [52, 51, 51]
 
 
@@ -100,3 +106,14 @@ class _Refusing(_Daemons):
         await super().terminate(gpu, pid)
         if self.ended.count(pid) == 1 and gpu == FIRST:
             raise errors.TemporaryError("refused", delay_seconds=1)
+
+
+async def test_a_pod_is_weighed_by_what_is_known_when_its_daemon_has_answered() -> None:
+    daemons = _Daemons(None)
+    ending = _ending(daemons)
+    early = NOW - timedelta(seconds=60)
+    assert ending.near(early) == ()
+    await ending.end_on(SECOND, lambda: early)
+    assert daemons.ended == []
+    await ending.end_on(SECOND, lambda: NOW)
+    assert daemons.ended == [52]

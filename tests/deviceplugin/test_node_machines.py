@@ -1,5 +1,6 @@
 """The gate before the GPUs, and the machines behind it: modes and MPS servers of all GPUs."""
 
+import asyncio
 import logging
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from cotenant_deviceplugin.node.gate import WHOLE_EDITS, Gate
 from cotenant_deviceplugin.node.strangers import Strangers
 from cotenant_deviceplugin.pods import Refusal
 from deviceplugin import fakes
+from node_kit import quick
 from node_kit.whole_node import CONTAINER_UID, SERVER_PID, MemoryGPUs, MemoryModes, MemoryMPS
 
 LOG = logging.getLogger("test")
@@ -39,6 +41,7 @@ class Bench:
         self.gpus = MemoryGPUs(2)
         self.mps = MemoryMPS()
         self.standing: list[Grant] = []
+        self.unfit = False
         self.reserved: gpunode.Mode | None = None
         self.given_back = False
         self.own: frozenset[int] = frozenset()
@@ -46,6 +49,7 @@ class Bench:
         self.took: list[supervision.Decision] = []
         doors = machines.Doors(
             tenants=lambda gpu: tuple(each for each in self.standing if each.booked.gpus[0].uuid == gpu),
+            unfit=lambda: self.unfit,
             reserved=lambda _: self.reserved,
             given_back=lambda _: self.given_back,
             took=lambda _gpu, _before, decision: self.took.append(decision),
@@ -224,6 +228,33 @@ async def test_a_tenant_is_served_on_though_its_gpu_is_excluded() -> None:
     bench.reserved = gpunode.Mode.EXCLUDED
     bench.standing = [grant(bench.gpu)]
     assert bench.machines.wanted(bench.gpu) is gpunode.Mode.SHARED
+
+
+async def test_nothing_is_changed_under_a_driver_that_is_too_old_though_tenants_stand() -> None:
+    bench = Bench()
+    bench.standing, bench.unfit = [grant(bench.gpu)], True
+    decision = await bench.machines.step(bench.gpu)
+    assert (decision.ready, decision.actions) == (False, ())
+    assert bench.gpus.states[bench.gpu].compute_mode is ComputeMode.DEFAULT
+
+
+async def test_a_fault_is_taken_in_though_whoever_waited_has_given_up() -> None:
+    """What a daemon says is read once."""
+    bench = Bench()
+    bench.standing = [grant(bench.gpu)]
+    await bench.machines.settle(bench.gpu)
+    await seen(bench, occupied(51))
+    bench.machines.heard(bench.gpu)
+    bench.mps.put(bench.gpu, occupied(said="fatal"))
+    bench.mps.silent[bench.gpu] = asyncio.Event()
+    before = bench.mps.asked[bench.gpu]
+    waiting = asyncio.create_task(bench.machines.settle(bench.gpu))
+    await quick.until(lambda: bench.mps.asked[bench.gpu] > before)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    bench.mps.silent[bench.gpu].set()
+    await quick.until(lambda: any(each.fault for each in bench.took))
 
 
 async def test_a_calm_gpu_is_looked_at_rarely_and_at_once_when_something_happens() -> None:

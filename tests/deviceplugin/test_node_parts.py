@@ -162,6 +162,26 @@ async def test_health_survives_a_restart(tmp_path: Path) -> None:
     assert second.records[gpu].health is gpunode.Health.UNHEALTHY
 
 
+async def test_a_gpu_that_is_lost_comes_back_as_it_was_although_the_agent_has_started_anew_meanwhile(
+    tmp_path: Path,
+) -> None:
+    lost, other = GPUUID("GPU-lost"), GPUUID("GPU-other")
+    first = keeper(tmp_path)
+    await first.know([lost, other])
+    first.told(XIDEvent(uuid=lost, xid=79))
+    first.weigh(lost, None, mps=gpunode.MPS.NOT_USED, tenants=())
+    await first.store()
+    before = first.records[lost]
+    second = keeper(tmp_path)
+    await second.know([other])
+    second.weigh(other, None, mps=gpunode.MPS.NOT_USED, tenants=())
+    await second.store()
+    third = keeper(tmp_path)
+    await third.know([lost])
+    assert third.records[lost] == before
+    assert before.demand is not None
+
+
 async def test_an_event_without_a_gpu_is_about_all(tmp_path: Path) -> None:
     gpus, kept = [GPUUID("GPU-1"), GPUUID("GPU-2")], keeper(tmp_path)
     await kept.know(gpus)

@@ -114,6 +114,16 @@ async def test_one_that_fails_is_followed_by_another_after_ever_longer_pauses(tm
     assert await bench.step_after(1)
 
 
+async def test_a_clock_that_is_set_back_makes_no_pause_longer(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    await bench.fault()
+    bench.canaries.fault = "a canary failed"
+    assert await bench.step_after(1)
+    bench.weigh()
+    assert not await bench.step_after(1)
+    assert await bench.step_after(-3600)
+
+
 async def test_none_is_run_where_none_can_be(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     await bench.fault()

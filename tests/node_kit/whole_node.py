@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import random
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -117,6 +118,8 @@ class MemoryMPS:
         self.servers: dict[GPUUID, Server] = {}
         self.daemons = True
         self.terminated: list[int] = []
+        self.asked: Counter[GPUUID] = Counter()
+        self.silent: dict[GPUUID, asyncio.Event] = {}
         self._inner = v2.MPSv2(Path("/run/cotenant/mps"), cuda_version="13.0")
         self._dirty: set[GPUUID] = set()
 
@@ -140,6 +143,9 @@ class MemoryMPS:
 
     async def observe(self, gpu: GPUUID) -> Server:
         """As it stands; what its log told is told once."""
+        self.asked[gpu] += 1
+        if gpu in self.silent:
+            await self.silent[gpu].wait()
         self._dirty.discard(gpu)
         seen = self.servers.get(gpu, Server(state=gpunode.MPS.STOPPED, reason="the control daemon has no server"))
         self.servers[gpu] = replace(seen, faults=())

@@ -57,6 +57,9 @@ class _Stamp:
     changed_ns: int
 
 
+_Read = dict[Path, tuple[_Stamp, choice.Found | None]]
+
+
 @dataclass(frozen=True)
 class _Made:
     """What the agent has made, and for which driver."""
@@ -76,7 +79,7 @@ class Bases:
     def __init__(self, folders: Iterable[Path] = FOLDERS, *, maker: Maker | None = None) -> None:
         self._folders = tuple(folders)
         self._maker = maker
-        self._read: dict[Path, tuple[_Stamp, choice.Found | None]] = {}
+        self._read: _Read = {}
         self._driver: str | None = None
         self._made: _Made | None = None
 
@@ -109,6 +112,11 @@ class Bases:
         told = choice.told(self._folders, found, still, self._driver)
         return Look(frozenset(still), f"{told}; {why}" if why else told, made=len(still) < len(missing))
 
+    @property
+    def remembered(self) -> int:
+        """Of how many files it is known what they say."""
+        return len(self._read)
+
     def forget(self) -> None:
         """Forget what was made: the driver was away, and its device numbers may be others now."""
         self._made = None
@@ -140,28 +148,35 @@ class Bases:
         return made is not None and all(cdi.base_of(made.content, gpu, index) for gpu, index in gpus.items())
 
     def _every(self) -> tuple[choice.Found, ...]:
-        return tuple(found for folder in self._folders for found in self._of(folder))
+        before, self._read = self._read, {}
+        try:
+            return tuple(found for folder in self._folders for found in self._of(folder, before))
+        except errors.TemporaryError:
+            self._read = before | self._read
+            raise
 
-    def _of(self, folder: Path) -> list[choice.Found]:
+    def _of(self, folder: Path, before: _Read) -> list[choice.Found]:
         try:
             with os.scandir(folder) as entries:
                 names = sorted(entry.name for entry in entries if not entry.name.startswith(OURS))
-            return [found for name in names if name.endswith(SUFFIXES) and (found := self._content(folder / name))]
+            return [
+                found for name in names if name.endswith(SUFFIXES) and (found := self._content(folder / name, before))
+            ]
         except FileNotFoundError:
             return []
         except (OSError, UnicodeDecodeError) as error:
             raise errors.TemporaryError(f"{folder}: {error}", delay_seconds=DELAY_SECONDS) from error
 
-    def _content(self, path: Path) -> choice.Found | None:
+    def _content(self, path: Path, before: _Read) -> choice.Found | None:
         """Return what a file says, read again only when it has changed; None: nothing about GPUs."""
         try:
             status = path.stat()
             stamp = _Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
-            known = self._read.get(path)
+            known = before.get(path)
             if known is None or known[0] != stamp:
                 readable = stat.S_ISREG(status.st_mode) and status.st_size <= MAX_BYTES
                 known = (stamp, _parsed(path) if readable else None)
-                self._read[path] = known
+            self._read[path] = known
         except OSError:
             return None  # gone, a link in a circle: runtimes skip it as well
         return known[1]

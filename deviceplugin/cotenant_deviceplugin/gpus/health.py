@@ -146,8 +146,8 @@ class Machine:
             xid=xid,
             culprit_pod_uid=culprit,
             victim_pod_uids=victims,
-            # A process that no tenant explains may be the cause as well: then nobody can be found out.
-            suspect_pod_uids=victims if not culprit and not evidence.strangers and self._by_a_tenant(xid) else (),
+            # Also where a process that no tenant explains may be the cause as well.
+            suspect_pod_uids=victims if not culprit and self._may_be_by_a_tenant(xid) else (),
         )
         until = now + self._policy.incident
         return record.model_copy(update={"fault": fault, "incident_until": until, "published": record.published + 1})
@@ -163,9 +163,13 @@ class Machine:
         return tenants.pop() if len(tenants) == 1 and not evidence.strangers else None
 
     def _by_a_tenant(self, xid: int | None) -> bool:
-        """Return whether a tenant may have caused a fault, and not the hardware; None: no XID was told with it."""
+        """Return whether a tenant caused a fault, and not the hardware; None: no XID was told with it."""
+        return xid is None or (xid in self._table and self._may_be_by_a_tenant(xid))
+
+    def _may_be_by_a_tenant(self, xid: int | None) -> bool:
+        """Return whether nothing says that the hardware caused a fault: an XID that nobody knows does not."""
         row = None if xid is None else self._table.get(xid)
-        return xid is None or (row is not None and xids.Class.APPLICATION in {row.class_, row.untold})
+        return row is None or xids.Class.APPLICATION in {row.class_, row.untold}
 
     def _follows(self, xid: int) -> bool:
         row = self._table.get(xid)

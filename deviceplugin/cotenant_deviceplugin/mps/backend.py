@@ -53,6 +53,7 @@ class Server:
         faults: lines of its daemon's output since it was observed last that tell of a fatal error. A tenant can have
             any line written: they prove nothing by themselves, and a PID in them names nobody.
         initializes: it is there and says that it is not ready yet.
+        ended: PIDs of servers that the MPS daemons' keeper has ended in good order.
         outdated: it runs with other defaults than the node's; a new one is needed once its clients have ended.
     """
 
@@ -62,6 +63,7 @@ class Server:
     reason: str | None = None
     faults: tuple[str, ...] = ()
     initializes: bool = False
+    ended: frozenset[int] = frozenset()
     outdated: bool = False
 
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from cotenant_api import errors
 from cotenant_api.names import GPUUID
-from cotenant_deviceplugin.mps import clearing, layout, output, presence, signals, silence
+from cotenant_deviceplugin.mps import clearing, layout, leaving, output, presence, signals, silence
 from cotenant_deviceplugin.mps.control import ANSWER_SECONDS, Control, NoDaemonError, NoProgramError
 from cotenant_deviceplugin.mps.readiness import Readiness
 
@@ -153,6 +153,7 @@ class Daemon:
             known = self._known(known, heard, asked)
             daemon = await asyncio.to_thread(presence.found, self._pipe)
             if daemon is not None and await self._is_to_be_replaced(known, daemon):
+                self._note_end(daemon)
                 await signals.end(daemon, self._gpu, patience_seconds=0, quit_seconds=self._settings.quit_seconds)
                 return
             await self._sleep(self._settings.look_seconds)
@@ -195,18 +196,21 @@ class Daemon:
         hanging.cancel()
         if not ended.done() and hanging.done():
             hanging.result()
+            self._note_end(process.pid)
             await self._end(process, ended, patience_seconds=0)
         elif not ended.done():
             drained = asyncio.create_task(self._drain(process.pid))
             await asyncio.wait((ended, drained), return_when=asyncio.FIRST_COMPLETED)
             drained.cancel()
             if not ended.done():
+                self._note_end(process.pid)
                 with contextlib.suppress(errors.TemporaryError):
                     await self._control.quit()
             await self._end(process, ended, patience_seconds=self._settings.quit_seconds)
         else:
             why = why_ended(process.returncode or 0)
             log.error("%s: control daemon %d ended with code %s%s", self._gpu, process.pid, process.returncode, why)
+            await self._outlast_servers(process.pid)
 
     async def _end(
         self, process: asyncio.subprocess.Process, ended: "asyncio.Task[int]", *, patience_seconds: float
@@ -216,6 +220,37 @@ class Daemon:
         await signals.end(process.pid, self._gpu, patience_seconds=patience_seconds, quit_seconds=quit_seconds)
         await ended
         log.info("%s: control daemon %d has ended", self._gpu, process.pid)
+
+    def _note_end(self, daemon: int) -> None:
+        """Say that this daemon's servers are ended in good order: an agent would take it for a fault of a client."""
+        try:
+            leaving.write(self._settings.root, self._gpu, leaving.members(daemon))
+        except errors.TemporaryError as error:
+            log.warning("%s: %s", self._gpu, error)
+
+    async def _outlast_servers(self, daemon: int) -> None:
+        """End the servers that have outlived their daemon once nobody else uses the GPU: no other one knows them."""
+        told = False
+        while not self._stop.is_set():
+            try:
+                users = await self._users(self._gpu)
+            except errors.TemporaryError as error:
+                log.warning("%s: %s", self._gpu, error)
+                return
+            left = frozenset(pid for pid in users if signals.session(pid) == daemon)
+            if left == users:
+                self._note_end(daemon)
+                await signals.end(daemon, self._gpu, patience_seconds=0, quit_seconds=self._settings.quit_seconds)
+            if not left or left == users:
+                return
+            if not told:
+                log.error("%s: servers %s live on without their daemon, and have clients", self._gpu, sorted(left))
+                told = True
+            waiting = (
+                f"servers of control daemon {daemon}, which has ended, have clients: they are replaced after those"
+            )
+            self._readiness.tell(self._gpu, waiting)
+            await self._sleep(self._settings.look_seconds)
 
     async def _hangs(self, daemon: int) -> None:
         """Return once a daemon that lives has hung for long enough to be replaced."""

@@ -46,6 +46,11 @@ def output(root: Path, gpu: GPUUID) -> Path:
     return log(root, gpu) / "output.log"
 
 
+def ended(root: Path, gpu: GPUUID) -> Path:
+    """Return the file that names the GPU's servers which were ended in good order: see `leaving`."""
+    return root / gpu / "ended"
+
+
 def compute_mode(root: Path, gpu: GPUUID) -> Path:
     """Return what the GPU's compute mode was before the agent first set it.
 

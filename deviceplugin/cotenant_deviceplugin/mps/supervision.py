@@ -99,7 +99,7 @@ class TerminateClients:
 
 @dataclass(frozen=True, kw_only=True)
 class EvictStayers:
-    """Evict the pods of these processes: they keep a GPU from recovering."""
+    """Evict the tenants of these processes: they keep a GPU from recovering, or its server from starting."""
 
     pids: frozenset[int]
 
@@ -134,6 +134,7 @@ class State:
         proven: how often in a row the server was seen well since.
         starting_since: when it was first seen neither ACTIVE nor FAULT.
         attempts, not_before: starts since it was ACTIVE, and when the next may be.
+        blocked_since: since when somebody holds the GPU who keeps its server from starting.
     """
 
     server: int | None = None
@@ -146,6 +147,7 @@ class State:
     starting_since: float | None = None
     attempts: int = 0
     not_before: float = 0.0
+    blocked_since: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,10 +237,10 @@ def _shared(state: State, seen: Seen, *, now: float, policy: Policy) -> Decision
     if server.pid is None:
         return _start(state, seen, now, policy)
     if server.outdated:
-        return _replaced(state, seen)
+        return _replaced(state, seen, now, policy)
     if server.state is not gpunode.MPS.ACTIVE:
         return _waiting(state, seen, now, policy)
-    calm = replace(state, starting_since=None, attempts=0, not_before=0.0)
+    calm = replace(state, starting_since=None, attempts=0, not_before=0.0, blocked_since=None)
     return Decision(state=calm, published=gpunode.MPS.ACTIVE, ready=True)
 
 
@@ -264,7 +266,7 @@ def _begun(state: State, seen: Seen, proven: str | None) -> Fault | None:
         return None
     if server.state is gpunode.MPS.FAULT:
         reason, affected = server.reason or "the MPS server is at fault", state.clients | frozenset(server.clients)
-    elif state.server is not None and server.pid != state.server and state.clients and state.fault is None:
+    elif _ended_under_clients(state, server):
         reason, affected = f"server {state.server} ended under its clients", state.clients
     elif proven is not None:
         reason, affected = proven, state.clients
@@ -272,6 +274,12 @@ def _begun(state: State, seen: Seen, proven: str | None) -> Fault | None:
         return None
     hit = server.pid if server.state is gpunode.MPS.FAULT or state.server is None else state.server
     return Fault(server=hit, affected=affected, reason=reason)
+
+
+def _ended_under_clients(state: State, server: Server) -> bool:
+    """Return whether the server that was there has ended, and had clients; not where it was ended in good order."""
+    ended = state.server is not None and server.pid != state.server and state.server not in server.ended
+    return ended and bool(state.clients) and state.fault is None
 
 
 def _recovering(state: State, fault: Fault, seen: Seen, *, now: float, policy: Policy) -> Decision:
@@ -292,7 +300,7 @@ def _recovering(state: State, fault: Fault, seen: Seen, *, now: float, policy: P
     if server.state is not gpunode.MPS.ACTIVE and server.pid != fault.server:
         return _waiting(replace(state, proven=0), seen, now, policy)
     if server.pid == fault.server and not seen.users:
-        return Decision(state=state, published=gpunode.MPS.STARTING, reason=fault.reason, actions=(StopServer(),))
+        return _restart(state, fault.reason, now, policy)
     return _proving(state, fault, policy)
 
 
@@ -339,20 +347,39 @@ def _compute_mode(seen: Seen, mode: gpunode.Mode, policy: Policy) -> Decision | 
 def _start(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
     reason = seen.server.reason
     if seen.users:
-        return Decision(state=state, published=gpunode.MPS.STOPPED, reason=_in_the_way(seen))
+        return _blocked(state, seen, now, policy)
+    state = replace(state, blocked_since=None)
     if now < state.not_before:
         return Decision(state=state, published=gpunode.MPS.STOPPED, reason=reason)
-    backoff = min(policy.first_backoff_seconds * 2.0 ** min(state.attempts, 16), policy.longest_backoff_seconds)
-    tried = replace(state, attempts=state.attempts + 1, not_before=now + backoff)
+    tried = _tried(state, now, policy)
     return Decision(state=tried, published=gpunode.MPS.STARTING, reason=reason, actions=(StartServer(),))
 
 
-def _replaced(state: State, seen: Seen) -> Decision:
+def _blocked(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
+    """Return the wait for whoever holds the GPU without a server: a tenant that does so has no limit, and must go."""
+    since = now if state.blocked_since is None else state.blocked_since
+    actions = (EvictStayers(pids=seen.users),) if now - since >= policy.evict_seconds else ()
+    kept = replace(state, blocked_since=since)
+    return Decision(state=kept, published=gpunode.MPS.STOPPED, reason=_in_the_way(seen), actions=actions)
+
+
+def _restart(state: State, reason: str | None, now: float, policy: Policy) -> Decision:
+    """Return a server's end and the next one's start at once: whoever came in between would hold the GPU alone."""
+    tried = _tried(state, now, policy)
+    return Decision(state=tried, published=gpunode.MPS.STARTING, reason=reason, actions=(StopServer(), StartServer()))
+
+
+def _tried(state: State, now: float, policy: Policy) -> State:
+    backoff = min(policy.first_backoff_seconds * 2.0 ** min(state.attempts, 16), policy.longest_backoff_seconds)
+    return replace(state, attempts=state.attempts + 1, not_before=now + backoff, blocked_since=None)
+
+
+def _replaced(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
     """Return a restart without a fault: nothing new starts, and once the clients have ended the server does."""
     reason = seen.server.reason or f"server {seen.server.pid} is to be replaced"
     if seen.users:
         return Decision(state=state, published=seen.server.state, reason=f"{reason}; {_in_the_way(seen)}")
-    return Decision(state=state, published=gpunode.MPS.STARTING, reason=reason, actions=(StopServer(),))
+    return _restart(state, reason, now, policy)
 
 
 def _waiting(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
@@ -369,11 +396,15 @@ def _waiting(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
 
 
 def _remembered(state: State, seen: Seen) -> State:
-    """Return the state, in which a server of which nobody can tell now has the clients that it had."""
+    """Return the state.
+
+    A server of which nobody can tell now has those of the clients that it had that still hold the GPU: it did not end
+    under the others.
+    """
     server = seen.server
     asked = server.state in {gpunode.MPS.ACTIVE, gpunode.MPS.FAULT} or server.pid is None or server.outdated
-    clients = frozenset(server.clients) if asked else state.clients
-    witnesses = (clients if asked else state.witnesses) - seen.own
+    clients = frozenset(server.clients) if asked else state.clients & seen.processes
+    witnesses = (clients if asked else state.witnesses & seen.processes) - seen.own
     return replace(state, server=server.pid, clients=clients, witnesses=witnesses)
 
 

@@ -16,7 +16,7 @@ from typing import Final
 from cotenant_api import gpunode, placement
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus.hardware import Device
-from cotenant_deviceplugin.mps import client_pipe, layout, logs
+from cotenant_deviceplugin.mps import client_pipe, layout, leaving, logs
 from cotenant_deviceplugin.mps.backend import Edits, Enforcement, Properties, Server
 from cotenant_deviceplugin.mps.control import (
     ANSWER_SECONDS,
@@ -138,6 +138,9 @@ class MPSv2:
         except NoAnswerError as error:
             seen = Server(state=gpunode.MPS.STARTING, pid=self._survivor(gpu), reason=str(error))
         told = await asyncio.to_thread(tail.read)
+        last = self._last.get(gpu)
+        gone = last is not None and last != seen.pid
+        ended = await asyncio.to_thread(leaving.read, self._root, gpu) if gone else frozenset[int]()
         self._last[gpu] = seen.pid
         return Server(
             state=seen.state,
@@ -146,6 +149,7 @@ class MPSv2:
             reason=seen.reason,
             faults=told,
             initializes=seen.initializes,
+            ended=ended,
             outdated=seen.outdated,
         )
 
@@ -171,7 +175,10 @@ class MPSv2:
         for server in await control.servers():
             serves = await self._status(gpu, server) == "ACTIVE"
             await control.shutdown_server(server, with_clients=not serves)
-            if not serves:
+            if serves:
+                # The next one cannot start before, and who uses the GPU in between has it alone.
+                await _gone(control, server)
+            else:
                 await self._end(control, server)
 
     async def _end(self, control: Control, server: int) -> None:
@@ -242,6 +249,10 @@ class MPSv2:
         if servers:
             reason = f"several servers: {', '.join(map(str, servers))}; one replaces another"
             return Server(state=gpunode.MPS.STARTING, pid=self._survivor(gpu), reason=reason)
+        left = self._survivor(gpu)
+        if left is not None:
+            reason = f"server {left} has outlived its control daemon, and the present one does not know it"
+            return Server(state=gpunode.MPS.STARTING, pid=left, reason=reason)
         return Server(state=gpunode.MPS.STOPPED, reason="the control daemon has no server")
 
     def _survivor(self, gpu: GPUUID) -> int | None:

@@ -23,7 +23,7 @@ from cotenant_deviceplugin.kubelet import pod_resources
 from cotenant_deviceplugin.kubelet.local import LocalKubelet
 from cotenant_deviceplugin.kubelet.registration import Registration
 from cotenant_deviceplugin.kubelet.service import Service
-from cotenant_deviceplugin.mps import clearing, supervision
+from cotenant_deviceplugin.mps import clearing, supervision, v2
 from cotenant_deviceplugin.mps.backend import Edits
 from cotenant_deviceplugin.node import around, looks, machines, metrics, proving
 from cotenant_deviceplugin.node.ending import Ending
@@ -139,7 +139,11 @@ class NodeAgent:
         settings, retry = self.settings, self.retry
         self.daemons = remembering = looks.Remembering(self._mps(driver))
         doors = machines.Doors(
-            tenants=self.binding.tenants, reserved=self.reserved, given_back=self.given_back, took=self._took
+            tenants=self.binding.tenants,
+            unfit=lambda: self.around.driver_fault is not None,
+            reserved=self.reserved,
+            given_back=self.given_back,
+            took=self._took,
         )
         self.machines = machines.Machines(
             remembering,
@@ -241,7 +245,9 @@ class NodeAgent:
         device = self.devices.get(gpu)
         if device is not None and device.mig:
             return gpunode.Mode.MIG
-        untouched = gpu in self.agent.excluded_gpus or not self.agent.synced or self.around.closed() is not None
+        incapable = device is not None and not v2.limits_threads(device)
+        excluded = gpu in self.agent.excluded_gpus or incapable
+        untouched = excluded or not self.agent.synced or self.around.closed() is not None
         return gpunode.Mode.EXCLUDED if untouched else None
 
     def given_back(self, gpu: GPUUID) -> bool:

@@ -13,7 +13,7 @@ from cotenant_deviceplugin.binding.grants import Grant
 from cotenant_deviceplugin.mps import endings
 from cotenant_deviceplugin.node.machines import Machines
 from cotenant_deviceplugin.node.usage import Sampled
-from cotenant_deviceplugin.retry import Log, side_by_side
+from cotenant_deviceplugin.retry import Log
 
 
 class Ending:
@@ -40,31 +40,30 @@ class Ending:
         self._ended: dict[GPUUID, frozenset[int]] = {}
         """Clients that were ended: each stays in its server's list as long as its process lives."""
 
-    async def step(self, now: datetime) -> None:
-        """End what is due now."""
-        deleted = {bound.uid: bound for bound in self._watched() if bound.ends_at is not None and not bound.finished}
-        if not deleted:
-            return
-        ending = [(grant, deleted[grant.pod_uid]) for grant in self._grants() if grant.pod_uid in deleted]
-        coming = [(grant, bound) for grant, bound in ending if grant.booked.backend is placement.Backend.MPS]
-        near = {
-            gpu.uuid
-            for grant, bound in coming
-            for gpu in grant.booked.gpus
-            if now >= endings.due_at(_ending(grant, bound, gpu.uuid, frozenset()))
-        }
-        # A daemon that does not answer keeps its GPU alone waiting: the others' clients are ended in time.
-        await side_by_side(self._end_on(gpu, coming, now) for gpu in sorted(near))
+    def near(self, now: datetime) -> tuple[GPUUID, ...]:
+        """Return the GPUs of pods whose end is near."""
+        return tuple(
+            sorted(
+                {
+                    gpu.uuid
+                    for grant, bound in self._coming()
+                    for gpu in grant.booked.gpus
+                    if now >= endings.due_at(_ending(grant, bound, gpu.uuid, frozenset()))
+                }
+            )
+        )
 
-    async def _end_on(self, gpu: GPUUID, coming: Iterable[tuple[Grant, pods.BoundPod]], now: datetime) -> None:
+    async def end_on(self, gpu: GPUUID, clock: Callable[[], datetime]) -> None:
+        """End what is due on one GPU when its daemon has answered. Raises TemporaryError."""
         clients = await self._machines.clients(gpu)
         ended = self._ended.get(gpu, frozenset()) & clients
         owners = await self._owners.pods_of(clients)
         here = [
             _ending(grant, bound, gpu, frozenset(pid for pid, owner in owners.items() if owner == grant.pod_uid))
-            for grant, bound in coming
+            for grant, bound in self._coming()
             if any(booking.uuid == gpu for booking in grant.booked.gpus)
         ]
+        now = clock()
         for due in endings.due(here, clients={gpu: clients - ended}, now=now):
             self._log.info("%s: ending client %d of pod %s before its grace period ends", gpu, due.pid, due.pod)
             try:
@@ -75,6 +74,14 @@ class Ending:
             else:
                 ended |= {due.pid}
         self._ended[gpu] = ended
+
+    def _coming(self) -> list[tuple[Grant, pods.BoundPod]]:
+        """Return the grants of MPS of pods that are being deleted."""
+        deleted = {bound.uid: bound for bound in self._watched() if bound.ends_at is not None and not bound.finished}
+        if not deleted:
+            return []
+        ending = [(grant, deleted[grant.pod_uid]) for grant in self._grants() if grant.pod_uid in deleted]
+        return [(grant, bound) for grant, bound in ending if grant.booked.backend is placement.Backend.MPS]
 
 
 def _ending(grant: Grant, bound: pods.BoundPod, gpu: GPUUID, processes: frozenset[int]) -> endings.Ending:

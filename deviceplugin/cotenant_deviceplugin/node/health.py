@@ -39,6 +39,8 @@ class Keeper:
         self.changed: Callable[[], None] = _nobody
         self._machine, self._path, self._clock, self._log, self._boot = machine, folder / FILE, clock, log, boot
         self._records: dict[GPUUID, Record] = {}
+        self._absent: dict[GPUUID, Record] = {}
+        """Of GPUs that the driver does not list now: one may be lost, and come back as it was."""
         self._xids: dict[GPUUID, list[int]] = {}
         self._canaries: dict[GPUUID, Canary] = {}
         self._evidence: dict[GPUUID, Evidence] = {}
@@ -56,12 +58,13 @@ class Keeper:
             return
         text = await asyncio.to_thread(files.read, self._path)
         try:
-            if text is not None:
-                health.read(text)
+            known = {} if text is None else health.read(text)
         except errors.InvalidInputError as error:
+            known = {}
             self._log.error("%s cannot be read, its GPUs must prove themselves again: %s", self._path, error)
         now = self._clock.now().timestamp()
         self._records |= health.restored(text, new, now=now)
+        self._absent = {gpu: record for gpu, record in known.items() if gpu not in self._records}
 
     def told(self, event: hardware.XIDEvent) -> None:
         """Take in an XID, to be weighed with the next evidence; without a GPU it is about all."""
@@ -116,7 +119,7 @@ class Keeper:
 
     async def store(self) -> None:
         """Have what is known on disk. Raises TemporaryError."""
-        text = health.stored(self._records)
+        text = health.stored({**self._absent, **self._records})
         if text != self._stored and self._records:
             await asyncio.to_thread(files.replace, self._path, text)
             self._stored = text

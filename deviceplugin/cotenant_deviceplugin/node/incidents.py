@@ -74,7 +74,7 @@ class Incidents:
 
     def blocking(self, gpu: GPUUID, uids: Iterable[PodUID]) -> None:
         """Pods keep a GPU from recovering."""
-        message = f"its processes keep {gpu} from recovering after a fault: it is evicted"
+        message = f"its processes hold {gpu} and keep its MPS server from serving: it is evicted"
         for uid in uids:
             self._about((uid,), BLOCKS, message)
             self._ask(uid, gpunode.EvictionReason.BLOCKS_RECOVERY, message)

@@ -5,6 +5,7 @@ little is known) is left exactly as it is, unless a tenant still holds it; one t
 by another device plugin, of a policy that packs nothing) is made what it was before.
 """
 
+import asyncio
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -33,12 +34,14 @@ class Doors:
 
     Attributes:
         tenants: who holds a GPU, or is being made ready for it.
+        unfit: whether nothing of any GPU may be changed, whoever holds it: the driver is too old.
         reserved: the mode of a GPU that is not the agent's to manage; None: it is.
         given_back: whether such a GPU is to be what it was before.
         took: is told of every decision, and of the one before.
     """
 
     tenants: Callable[[GPUUID], tuple[Grant, ...]]
+    unfit: Callable[[], bool]
     reserved: Callable[[GPUUID], gpunode.Mode | None]
     given_back: Callable[[GPUUID], bool]
     took: Took
@@ -73,6 +76,7 @@ class Machines:
         self._unready_since: dict[GPUUID, float] = {}
         self._proven: set[GPUUID] = set()
         self._modes: dict[GPUUID, gpunode.Mode] = {}
+        self._begun: set[asyncio.Task[supervision.Decision]] = set()
 
     def know(self, gpus: Iterable[GPUUID]) -> None:
         """GPUs of the node; one that was known stays known."""
@@ -86,6 +90,8 @@ class Machines:
     def wanted(self, gpu: GPUUID) -> gpunode.Mode:
         """Return the mode that follows from who holds the GPU; without tenants, from whose it is to manage."""
         backends = {grant.booked.backend for grant in self._doors.tenants(gpu)}
+        if self._doors.unfit():
+            return gpunode.Mode.EXCLUDED
         if placement.Backend.WHOLE in backends:
             return gpunode.Mode.WHOLE
         reserved = None if backends else self._doors.reserved(gpu)
@@ -179,7 +185,20 @@ class Machines:
         return self._took(gpu, decision)
 
     async def _settle(self, gpu: GPUUID) -> supervision.Decision:
+        """Settle, and take in what came of it, also where nobody waits any more: what a daemon says is read once."""
+        task = asyncio.create_task(self._settled(gpu))
+        self._begun.add(task)
+        task.add_done_callback(self._ended)
+        return await asyncio.shield(task)
+
+    async def _settled(self, gpu: GPUUID) -> supervision.Decision:
         return self._took(gpu, await self._supervisors[gpu].settle(self._want(gpu)))
+
+    def _ended(self, task: asyncio.Task[supervision.Decision]) -> None:
+        self._begun.discard(task)
+        if not task.cancelled():
+            # Whoever waits is told; else the next look finds the same.
+            task.exception()
 
     def _want(self, gpu: GPUUID) -> gpunode.Mode | None:
         self._modes[gpu] = mode = self.wanted(gpu)

@@ -49,15 +49,16 @@ class Proving:
     def __init__(self, canaries: Canaries, health: Keeper, machines: Where, *, clock: Clock) -> None:
         self._canaries, self._health, self._machines, self._clock = canaries, health, machines, clock
         self._failed: dict[GPUUID, int] = {}
-        self._not_before: dict[GPUUID, datetime] = {}
+        self._paused: dict[GPUUID, tuple[datetime, datetime]] = {}
+        """From when until when. A clock that is set back ends a pause."""
 
     async def step(self) -> bool:
         """Run those that are wanted now, side by side; whether any has ended. No GPU waits: nothing is done."""
         wanting = self._health.wanting()
         for gpu in self._failed.keys() - set(wanting):
-            del self._failed[gpu], self._not_before[gpu]
+            del self._failed[gpu], self._paused[gpu]
         now = self._clock.now()
-        due = [gpu for gpu in wanting if self._not_before.get(gpu, now) <= now]
+        due = [gpu for gpu in wanting if gpu not in self._paused or not _within(now, self._paused[gpu])]
         return any(await asyncio.gather(*map(self._prove, due)))
 
     async def _prove(self, gpu: GPUUID) -> bool:
@@ -82,4 +83,9 @@ class Proving:
         failed = self._failed.get(gpu, 0)
         seconds = backoff.doubled(FIRST_PAUSE_SECONDS, failed, most=LONGEST_PAUSE_SECONDS)
         self._failed[gpu] = failed + 1
-        self._not_before[gpu] = self._clock.now() + timedelta(seconds=seconds)
+        now = self._clock.now()
+        self._paused[gpu] = now, now + timedelta(seconds=seconds)
+
+
+def _within(now: datetime, pause: tuple[datetime, datetime]) -> bool:
+    return pause[0] <= now < pause[1]

@@ -76,7 +76,7 @@ class Publisher:
         now = self._clock.now()
         uids = {grant.pod_uid for grant in standing}
         for uid, coming in list(self._coming.items()):
-            if (coming.listed.is_set() and uid in uids) or now - coming.since > timedelta(seconds=FORGET_SECONDS):
+            if (coming.listed.is_set() and uid in uids) or abs(now - coming.since) > timedelta(seconds=FORGET_SECONDS):
                 del self._coming[uid]
         for coming in self._coming.values():
             coming.viewed = True

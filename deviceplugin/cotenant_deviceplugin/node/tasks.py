@@ -5,6 +5,7 @@ process.
 """
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
@@ -64,6 +65,8 @@ class Tasks:
         self._counts: watchdog.Counts = {}
         self._swept: datetime | None = None
         self._examining = asyncio.Lock()
+        self._group = asyncio.TaskGroup()
+        self._apart: set[tuple[str, GPUUID]] = set()
 
     async def run(self) -> None:
         """Go on until cancelled."""
@@ -81,7 +84,7 @@ class Tasks:
         """Begin what needs the driver when it is there; until then the agent waits, and does not crash."""
         of = self._of
         await self._retry.until_done(DRIVER, self._meet_driver)
-        async with asyncio.TaskGroup() as group:
+        async with self._group as group:
             for seconds, what, action in (
                 (DRIVER_SECONDS, DRIVER, self._look_at_driver),
                 (SUPERVISE_SECONDS, MPS, self._supervise),
@@ -167,11 +170,24 @@ class Tasks:
 
     async def _supervise(self) -> None:
         machines = self._of.machines
-        if machines is None or not (due := machines.due()):
+        due = [] if machines is None else [gpu for gpu in machines.due() if (MPS, gpu) not in self._apart]
+        if machines is None or not due:
             return
         async with self._of.looks.round():
-            # A daemon that does not answer keeps its GPU alone waiting.
-            await side_by_side(self._step(machines, gpu) for gpu in due)
+            for gpu in due:
+                self._begin(MPS, gpu, functools.partial(self._step, machines, gpu))
+
+    def _begin(self, what: str, gpu: GPUUID, work: Callable[[], Awaitable[None]]) -> None:
+        """Do something of one GPU, unless it is under way: a daemon that does not answer keeps no other one waiting."""
+        if (what, gpu) not in self._apart:
+            self._apart.add((what, gpu))
+            self._group.create_task(self._alone(what, gpu, work))
+
+    async def _alone(self, what: str, gpu: GPUUID, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await self._retry.until_done(what, work)
+        finally:
+            self._apart.discard((what, gpu))
 
     async def _step(self, machines: Machines, gpu: GPUUID) -> None:
         """One GPU's trouble is no other's: it shows in its health."""
@@ -244,15 +260,19 @@ class Tasks:
         for action in decision.actions:
             if isinstance(action, supervision.EvictStayers):
                 owners = await of.sampled.pods_of(action.pids)
-                of.incidents.blocking(gpu, self._staying(owners.values()))
+                tenants = {grant.pod_uid for grant in of.binding.tenants(gpu)}
+                of.incidents.blocking(gpu, self._staying(uid for uid in owners.values() if uid in tenants))
         if decision.fault is not None:
             self._retry.log.error("%s: %s", gpu, decision.fault.reason)
 
     # --- tenants
 
     async def _end(self) -> None:
-        if self._of.ending is not None:
-            await self._of.ending.step(self._retry.clock.now())
+        ending, clock = self._of.ending, self._retry.clock
+        if ending is None:
+            return
+        for gpu in ending.near(clock.now()):
+            self._begin(ENDINGS, gpu, functools.partial(ending.end_on, gpu, clock.now))
 
     async def _watch(self) -> None:
         """Weigh memory, once for each new status."""
