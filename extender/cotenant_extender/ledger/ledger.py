@@ -357,8 +357,12 @@ class Ledger:
 
     def offers(self, name: NodeName) -> bool:
         """Return whether a node has a GPUNode."""
+        return self.agent(name) is not None
+
+    def agent(self, name: NodeName) -> records.GPUNode | None:
+        """Return the GPUNode of a node."""
         state = self.nodes.get(name)
-        return state is not None and state.agent is not None
+        return None if state is None else state.agent
 
     def finished(self, uid: PodUID) -> bool:
         """Return whether a pod is known to have finished, so that its being listed means nothing."""
