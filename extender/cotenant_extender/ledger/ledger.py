@@ -132,7 +132,7 @@ class Ledger:
         promised = record.uid in self.reserved or self.earmarks.get(record.uid) is not None
         if record.pending and not promised and (known is None or known.waiting != record.waiting):
             self.version += 1
-        self.index.put(record)
+        self._regroup(self.index.put(record))
         self._settle(record)
         if record.deleting or record.finished:
             self._follow(self.waits.left(record))
@@ -143,7 +143,7 @@ class Ledger:
         if not self.news_of_pods.forget(uid):
             return
         known = self.pods.pop(uid, None)
-        self.index.remove(uid)
+        self._regroup(self.index.remove(uid))
         self.touched.add(uid)
         self.earmarks.forget(uid)
         self.hosts.gone(uid, record)
@@ -174,9 +174,15 @@ class Ledger:
     def _replace(self, record: records.Pod) -> None:
         """Know another thing of a pod that waits."""
         self.pods[record.uid] = record
-        self.index.put(record)
+        self._regroup(self.index.put(record))
         self.touched.add(record.uid)
         self.version += 1
+
+    def _regroup(self, moved: Collection[PodUID]) -> None:
+        """Decide again on pods that count for their gang now, or do so no longer."""
+        if moved:
+            self.touched.update(moved)
+            self.version += 1
 
     def node(self, record: records.Node) -> None:
         """Take in a Node as it is."""
