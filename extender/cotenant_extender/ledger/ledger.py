@@ -120,8 +120,10 @@ class Ledger:
         known = self.pods.get(record.uid)
         if known is None and not record.asks and record.node is None:
             return
-        record = self.waits.observe(known, record, now=now)
-        record = self.pods[record.uid] = self.hosts.observe(known, record)
+        record = self.hosts.observe(known, self.waits.observe(known, record, now=now))
+        if known is not None and record == known:
+            record = known
+        self.pods[record.uid] = record
         self.runs.learn(record, known)
         self.suspects.observe(record, now=now)
         if known is None and record.pending and record.request is not None:
@@ -129,6 +131,9 @@ class Ledger:
         if record.node is not None:
             self.reserved.pop(record.uid, None)
         self.earmarks.observe(known, record, now=now)
+        if record is known and self.claims.get(record.uid) == self.claim_of(record):
+            # A list has all pods, and most of them are as they were: what follows would look at each again.
+            return
         promised = record.uid in self.reserved or self.earmarks.get(record.uid) is not None
         if record.pending and not promised and (known is None or known.waiting != record.waiting):
             self.version += 1
@@ -218,16 +223,20 @@ class Ledger:
         state = self._state(record.name)
         if believed:
             self.graves.told(tells_of)
-            if state.agent is None:
-                bisect.insort(self.order, record.name)
-            before = state.openness(self.finished)
-            state.agent = record
-            self._ask(record)
-            self.equipment += 1
-            state.changed()
-            self.version += 1 if state.openness(self.finished) != before else 0
+            if state.agent != record:
+                self._equip(state, record)
             self._judge_liveness(record.name, now=now)
         self._unearth(state)
+
+    def _equip(self, state: nodes.NodeState, record: records.GPUNode) -> None:
+        if state.agent is None:
+            bisect.insort(self.order, record.name)
+        before = state.openness(self.finished)
+        state.agent = record
+        self._ask(record)
+        self.equipment += 1
+        state.changed()
+        self.version += 1 if state.openness(self.finished) != before else 0
 
     def _ask(self, record: records.GPUNode) -> None:
         asked = {uid: reason for gpu in record.gpus for uid, reason in gpu.evict}
