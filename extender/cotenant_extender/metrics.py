@@ -71,11 +71,16 @@ class Metrics:
 
     def used(self, found: usage.Usage) -> None:
         """Count what namespaces have used up to now."""
-        for namespace, account in found.accounts.items():
+        for namespace in found.grown:
+            account = found.accounts[namespace]
             gpu_seconds, byte_seconds = self._used.get(namespace, (0.0, 0.0))
             self.share_seconds.labels(namespace).inc((account.gpu_seconds - gpu_seconds) * HUNDREDTHS)
             self.memory_mib_seconds.labels(namespace).inc((account.byte_seconds - byte_seconds) / usage.BYTES_PER_MIB)
             self._used[namespace] = account.gpu_seconds, account.byte_seconds
+        for namespace in found.forgotten:
+            if self._used.pop(namespace, None) is not None:
+                self.share_seconds.remove(namespace)
+                self.memory_mib_seconds.remove(namespace)
 
     def placed(self, demand: pod.Demand, model: GPUModel, share: int) -> None:
         """Count a pod that was bound to a GPU of this model."""
