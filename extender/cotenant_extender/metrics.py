@@ -36,7 +36,9 @@ class Metrics:
         self.ledger_recounts = self._counter("ledger_recounts_total", "Recounts of the ledger.", [])
         self.leading = self._gauge("leading", "1 while this extender serves.")
         self.gpus = self._gauge("gpus", "GPUs by state: in_use, free, closed.", ["state"])
-        self.overbooked_gpus = self._gauge("overbooked_gpus", "GPUs booked beyond what they have; must be 0.")
+        self.overbooked_gpus = self._gauge(
+            "overbooked_gpus", "GPUs booked beyond what they have or the policy lets; must be 0."
+        )
         self.packing_efficiency = self._gauge("packing_efficiency_ratio", "Booked part of the GPUs that are in use.")
         self.share_seconds = Counter(
             "cotenant_share_seconds_total",
