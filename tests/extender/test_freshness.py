@@ -16,7 +16,7 @@ from extender.running import until
 NODES = 10 * fleets.NODES_PER_STEP
 FEW_STEPS = 3
 """Of a fleet that few nodes are missing from."""
-LIMIT = {"maxGPUsPerNamespace": 99}
+LIMIT: dict[str, Any] = {"maxGPUsPerNamespace": 99}
 
 
 class Counter:
