@@ -167,7 +167,9 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._door.leave(self)
-        self._inner.connection_lost(exc)
+        # The inner protocol refers to its transport, and that to this connection: a cycle, which only a search frees.
+        ended, self._inner = self._inner, asyncio.Protocol()
+        ended.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if not self.asking:

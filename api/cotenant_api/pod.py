@@ -59,14 +59,17 @@ class Gang(documents.Document):
 
 
 class GangKey(NamedTuple):
-    """What makes pods one gang: nobody joins, or changes the size of, another's gang by writing its name.
+    """What makes pods one gang: as many of them as the size, the oldest first.
 
-    Admission lets nobody but controllers write a controller into a pod of a gang.
+    Nobody joins the gang of another's controller by writing its name: admission lets nobody but controllers write a
+    controller into a pod of a gang. Pods without a controller, and those that say `acrossControllers`, are told apart
+    by nothing else: within a namespace, all that say the same name and size are one gang, whoever made them.
 
     Attributes:
         controller: API version, kind, name and UID of the controller that made the pods; empty: none, or the gang
             spans several.
         priority: `spec.priority` of each pod, so that no pod has the place, or the protection, of a mate's priority.
+        across: whether the pods say that the gang spans controllers.
     """
 
     namespace: Namespace
@@ -74,6 +77,7 @@ class GangKey(NamedTuple):
     size: int
     controller: str
     priority: int
+    across: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +115,9 @@ class Demand:
         """Return the gang that a pod of this priority belongs to, if any."""
         if self.gang is None:
             return None
-        controller = "" if self.gang.across_controllers else self.controller
-        return GangKey(self.namespace, self.gang.name, self.gang.size, controller, priority)
+        gang = self.gang
+        controller = "" if gang.across_controllers else self.controller
+        return GangKey(self.namespace, gang.name, gang.size, controller, priority, gang.across_controllers)
 
     @property
     def gpus(self) -> int:

@@ -60,7 +60,7 @@ class Binder:
         self._ledger, self._api, self._metrics = shared.ledger, shared.api, shared.metrics
         self._leader, self._clock, self._latest = shared.leadership, shared.clock, shared.latest
         self._stopwatch = shared.stopwatch
-        self._urgency = shared.urgency
+        self._urgency, self._freshness = shared.urgency, shared.freshness
         self._fences = fencing.Fences(shared)
         self._locks = locks.Locks()
         self._slots = asyncio.Semaphore(IN_FLIGHT)
@@ -143,12 +143,14 @@ class Binder:
             return Outcome(Result.REFUSED, "the pod is gone, as far as the ledger knows")
         # One more: what is bound to other GPUs than were promised is promised these first.
         for _ in range(CHANGES + 1):
-            outcome = await self._decide(record, asked)
-            if outcome is not None:
-                return outcome
+            # Between this and the choice nothing else runs: to choose may take the whole fleet.
+            await self._freshness.wait()
             record = self._ledger.pods.get(asked.uid)
             if record is None:
                 return Outcome(Result.CONFLICT, "the pod is gone")
+            outcome = await self._decide(record, asked)
+            if outcome is not None:
+                return outcome
         return Outcome(Result.CONFLICT, "the pod changed each time before its Binding came")
 
     async def _decide(self, record: records.Pod, asked: wire.BindingArgs) -> Outcome | None:

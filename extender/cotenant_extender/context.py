@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cotenant_extender import later, leadership, metrics, timeline
+from cotenant_extender import later, leadership, metrics, timeline, turns
 from cotenant_extender.kube import client
 from cotenant_extender.ledger import ledger
 
@@ -16,6 +16,7 @@ class Context:
         latest: as `clock`, or the wall clock where that is later: by it the Lease of kube-scheduler expires.
         stopwatch: seconds since any time, by a clock that never goes back.
         urgency: which writes go before those that can wait.
+        freshness: waits until the ledger's fleet is current.
         lease_path: of the Lease of kube-scheduler.
     """
 
@@ -27,4 +28,5 @@ class Context:
     latest: timeline.Clock
     stopwatch: timeline.Clock
     urgency: later.Urgency
+    freshness: turns.Freshness
     lease_path: str

@@ -1,7 +1,8 @@
 """Python's search for garbage, in short turns: the event loop waits for each.
 
-Records make no cycles: they go when nothing refers to them. What has been looked at twice is therefore never looked at
-again (`gc.freeze`). A search among everything that a large cluster's ledger holds would take a third of a second.
+Records, and connections that have ended, make no cycles: they go when nothing refers to them. What has been looked at
+twice is therefore never looked at again (`gc.freeze`). A search among everything that a large cluster's ledger holds
+would take a third of a second.
 """
 
 import gc

@@ -55,7 +55,7 @@ class Leader:
         self._clock, self._latest, self._stopwatch = shared.clock, shared.latest, shared.stopwatch
         self._policy, self._times, self._writes, self._binds = policy, times, writes, binds
         self._fencing = takeover.TakeOver(shared)
-        self.freshness = turns.Freshness(self._ledger)
+        self.freshness = shared.freshness
         self._changed = asyncio.Event()
         self._passed = self._told = self._report_at = self._chored = self._drift_checked = -math.inf
         self._explained = self._turn = -math.inf
@@ -97,6 +97,7 @@ class Leader:
                 pause = self._work()
                 # Conditions cost as much as a pass: requests are answered in between.
                 await asyncio.sleep(0)
+                await self.freshness.wait()
             if self.serving:
                 await self._report()
             if self.serving:
@@ -242,6 +243,7 @@ class Leader:
                 self._writes.start(self._writes.report(report, self._reporter))
                 continue
             await asyncio.sleep(0)
+            await self.freshness.wait()
             self._turn = self._stopwatch()
             if self._ledger.policy is not policy or not self.serving:
                 return

@@ -36,7 +36,9 @@ class Metrics:
         self.ledger_recounts = self._counter("ledger_recounts_total", "Recounts of the ledger.", [])
         self.leading = self._gauge("leading", "1 while this extender serves.")
         self.gpus = self._gauge("gpus", "GPUs by state: in_use, free, closed.", ["state"])
-        self.overbooked_gpus = self._gauge("overbooked_gpus", "GPUs booked beyond what they have; must be 0.")
+        self.overbooked_gpus = self._gauge(
+            "overbooked_gpus", "GPUs booked beyond what they have or the policy lets; must be 0."
+        )
         self.packing_efficiency = self._gauge("packing_efficiency_ratio", "Booked part of the GPUs that are in use.")
         self.share_seconds = Counter(
             "cotenant_share_seconds_total",
@@ -71,11 +73,16 @@ class Metrics:
 
     def used(self, found: usage.Usage) -> None:
         """Count what namespaces have used up to now."""
-        for namespace, account in found.accounts.items():
+        for namespace in found.grown:
+            account = found.accounts[namespace]
             gpu_seconds, byte_seconds = self._used.get(namespace, (0.0, 0.0))
             self.share_seconds.labels(namespace).inc((account.gpu_seconds - gpu_seconds) * HUNDREDTHS)
             self.memory_mib_seconds.labels(namespace).inc((account.byte_seconds - byte_seconds) / usage.BYTES_PER_MIB)
             self._used[namespace] = account.gpu_seconds, account.byte_seconds
+        for namespace in found.forgotten:
+            if self._used.pop(namespace, None) is not None:
+                self.share_seconds.remove(namespace)
+                self.memory_mib_seconds.remove(namespace)
 
     def placed(self, demand: pod.Demand, model: GPUModel, share: int) -> None:
         """Count a pod that was bound to a GPU of this model."""

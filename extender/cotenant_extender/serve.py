@@ -70,6 +70,16 @@ class SideServer(Server):
         yield
 
 
+class Protocol(HttpToolsProtocol):
+    """One connection of a client, which nothing refers to after its end: no search would free a cycle (`garbage`)."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the requests that were not begun; each refers to this connection."""
+        super().connection_lost(exc)
+        self.pipeline.clear()
+        self.cycle = None  # type: ignore[assignment]  # as uvicorn has it before the first request
+
+
 def run(settings: service.Settings, *, kubeconfig: str | None, ports: Ports) -> int:
     """Serve until a signal; the exit code.
 
@@ -115,7 +125,7 @@ def _configuration(application: FastAPI, door: listeners.Door) -> uvicorn.Config
     return uvicorn.Config(
         application,
         loop="none",
-        http=cast("type[asyncio.Protocol]", door.guard(HttpToolsProtocol)),
+        http=cast("type[asyncio.Protocol]", door.guard(Protocol)),
         access_log=False,
         proxy_headers=False,
         server_header=False,

@@ -20,6 +20,7 @@ from cotenant_extender import (
     records,
     storage,
     timeline,
+    turns,
     verbs,
     wire,
     writer,
@@ -81,6 +82,7 @@ class Extender:
             latest=times.latest,
             stopwatch=stopwatch,
             urgency=later.Urgency(stopwatch),
+            freshness=turns.Freshness(self.ledger),
             lease_path=f"{leases_path}/{names.SCHEDULER_LEASE}",
         )
         self.policies = feed.Policies(self.ledger, self._changed)

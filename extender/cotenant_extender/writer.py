@@ -254,13 +254,15 @@ class Writer:
             self._ledger.end_earmark(record.uid, now=self._clock())
 
     async def _read_gpunode(self, name: NodeName) -> None:
-        gone = self._ledger.graves.doubtful_on(name)
+        gone, known = self._ledger.graves.doubtful_on(name), self._ledger.agent(name)
         try:
             found = await self._api.get(f"{pods.GPUNODES}/{name}")
             if self._ledger.offers(name):
                 self._ledger.gpunode(records.gpunode_record(found), now=self._stopwatch(), tells_of=gone)
         except client.NotFoundError:
-            self._ledger.gpunode_gone(name, tells_of=gone)
+            # One that the watch brought meanwhile was made since: it is asked again.
+            if self._ledger.agent(name) is known:
+                self._ledger.gpunode_gone(name, tells_of=gone)
         except (client.APIError, errors.CotenantError) as error:
             LOG.warning("reading GPUNode %s: %s", name, error)
 

@@ -140,7 +140,7 @@ def test_an_extender_that_does_not_lead_keeps_no_pods_that_have_ended() -> None:
     runs(source, "two", "n0", 40)
     source.pod_gone(PodUID("uid-one"))
     runs(source, "two", "n0", 40, phase="Succeeded", version=2)
-    assert source.hosts.departed() == []
+    assert not source.hosts.departures
 
 
 def member(spec: Object, namespace: str = "team", **labels: str) -> conflicts.Member:

@@ -1,7 +1,11 @@
 """Kept-alive connections to the API server: reuse, limits, and answers that end early or that nobody asked for."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import contextlib
+import functools
+import gc
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -178,3 +182,44 @@ async def test_an_answer_that_is_too_large_is_not_kept(in_parts: bool) -> None:
             await taken.exchange(REQUEST, most_bytes=MOST)
         assert not taken.usable
         connections.give_back(taken)
+
+
+async def _cut(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(OK[:-1])
+    writer.close()
+
+
+async def _babble(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"what?\r\n\r\n")
+
+
+@pytest.fixture
+def unsearched() -> Iterator[None]:
+    """Let nothing search for garbage: the extender keeps what it has looked at twice out of every later search."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("unsearched")
+@pytest.mark.parametrize("answer", [answers, _cut, _babble])
+async def test_a_connection_that_has_ended_is_freed_without_a_search_for_garbage(answer: Answer) -> None:
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+
+    async def used(port: int) -> "weakref.ref[connection.Connection]":
+        make = functools.partial(connection.Connection, lambda _: ended.set_result(None))
+        _, taken = await loop.create_connection(make, "127.0.0.1", port)
+        with contextlib.suppress(connection.BrokenError):
+            await taken.exchange(REQUEST, most_bytes=MOST)
+        taken.close()
+        return weakref.ref(taken)
+
+    server = await asyncio.start_server(_Peer(answer).serve, "127.0.0.1", 0)
+    async with server:
+        known = await used(server.sockets[0].getsockname()[1])
+        await ended
+        # The loop lets go of what it ran last.
+        await asyncio.sleep(0)
+        assert known() is None

@@ -275,9 +275,55 @@ def test_a_gang_of_which_one_pod_gets_no_place_in_the_end_is_promised_nothing(mo
     assert booked(source) == {}
 
 
-def test_a_gang_that_more_pods_have_joined_than_the_policy_lets_one_have_is_refused() -> None:
-    source = builders.cluster(nodes=2, queue={"maxGangSize": 2})
-    builders.put(source, *(builders.pod(name, 10, annotations=builders.gang("g", 2)) for name in "abc"))
+SURPLUS = (
+    "the gang has its 2 pods without this one: give the pods of another job a gang of another name, or delete pods of "
+    "this one that have ended"
+)
+
+
+@pytest.mark.parametrize("most", [2, 256])
+def test_a_pod_too_many_neither_blocks_the_gang_nor_goes_with_it(most: int) -> None:
+    source = builders.cluster(nodes=2, queue={"maxGangSize": most})
+    builders.put(source, member("late", 10, size=2, created=NOW - 1))
+    builders.put(source, *(member(name, 10, size=2, created=NOW - 9) for name in "ba"))
+    assert lifted(source) == ["a", "b"]
+    assert told(source, "late") == (PackedReason.WAITING_FOR_GANG, f"{SURPLUS}; 1st in the queue")
+
+
+def test_a_pod_too_many_takes_the_place_of_one_that_is_gone() -> None:
+    source = builders.cluster(nodes=2)
+    builders.put(source, *(member(name, 10, size=2) for name in "abc"))
+    state = queue(source)
+    state.plan(source, builders.in_force(), now=NOW)
+    source.end_all_earmarks()
+    version = source.version
+    source.pod_gone(PodUID("uid-a"))
+    assert source.version > version
+    assert lifted(source) == ["b", "c"]
+
+
+def test_a_bound_pod_keeps_its_place_in_a_gang_whoever_is_older() -> None:
+    source = builders.cluster(nodes=2)
+    builders.put(source, member("old", 10, size=2, created=NOW - 9999))
+    for name, index in {"a": 0, "b": 1}.items():
+        builders.put(source, builders.bound(name, 30, "n0", f"GPU-n0-{index}", annotations=builders.gang("g", 2)))
+    assert told(source, "old")[1].startswith(SURPLUS)
     assert lifted(source) == []
-    _, message = told(source, "a")
-    assert "metadata.annotations[cotenant.dev/gang]: 3 pods are of this gang, above queue.maxGangSize" in message
+
+
+def test_a_pod_that_replaces_one_that_is_being_deleted_counts_at_once() -> None:
+    source = builders.cluster(nodes=2)
+    for name, index in {"a": 0, "b": 1}.items():
+        notes = builders.gang("g", 2)
+        gone = builders.bound(name, 30, "n0", f"GPU-n0-{index}", annotations=notes, deleting=name == "b")
+        builders.put(source, gone)
+    builders.put(source, member("c", 30, size=2))
+    assert lifted(source) == ["c"]
+
+
+def test_a_pod_that_does_not_say_that_its_gang_spans_controllers_joins_none_that_does() -> None:
+    source = builders.cluster()
+    builders.put(source, builders.pod("a", 10, annotations=builders.gang("g", 2, across=True), controller="job-a"))
+    builders.put(source, builders.pod("x", 10, annotations=builders.gang("g", 2)))
+    assert lifted(source) == []
+    assert told(source, "a") == (PackedReason.WAITING_FOR_GANG, "1 of the gang's 2 pods are here; 1st in the queue")

@@ -27,10 +27,11 @@ def test_a_gpu_that_a_hold_gives_back_in_the_middle_of_a_pass_is_tried_by_those_
 
 def test_a_gang_that_became_smaller_while_many_others_came_is_tried_again() -> None:
     source = builders.cluster(gpus=3)
-    gang = [member(name, 60, created=NOW - age) for age, name in enumerate("abcd")]
+    gang = [member(name, 60, size=4, created=NOW - age) for age, name in enumerate("abcd")]
     builders.put(source, *gang)
     assert lifted(source) == []
-    source.pod_gone(PodUID("uid-d"))
+    notes = builders.gang("g", 4)
+    builders.put(source, builders.bound("d", 60, "n0", "GPU-n0-0", phase="Succeeded", version=2, annotations=notes))
     never = {"cotenant.dev/gpu-models": "X"}
     builders.put(source, *(builders.pod(f"p{number}", 90, annotations=never) for number in range(line.MANY + 1)))
     assert lifted(source) == ["c", "b", "a"]

@@ -53,23 +53,37 @@ def test_a_pod_that_is_gone_is_told_of_when_its_node_still_lists_it_and_not_whil
     assert told(source) == ["120 hundredths of 100 are booked"]
 
 
+def placed(source: ledger.Ledger, name: str, *, generation: int, memory_mib: int = 1000) -> None:
+    """A pod with ten hundredths, placed under a generation of the policy."""
+    raw = builders.bound(name, 10, "n0", GPU, memory_mib=memory_mib)
+    notes = raw["metadata"]["annotations"]
+    for key, text in notes.items():
+        notes[key] = text.replace('"policyGeneration": 1', f'"policyGeneration": {generation}')
+    builders.put(source, raw)
+    assert source.pods[PodUID(f"uid-{name}")].placement is not None
+
+
 @pytest.mark.parametrize(("generation", "expected"), [(1, []), (2, ["3 jobs share it, 2 may"])])
 def test_more_tenants_than_the_policy_lets_are_a_fault_if_one_was_placed_under_it(
     generation: int, expected: list[str]
 ) -> None:
     source = builders.cluster(gpus=1)
-    for name in "abc":
-        raw = builders.bound(name, 10, "n0", GPU)
-        notes = raw["metadata"]["annotations"]
-        for key, text in notes.items():
-            notes[key] = text.replace(
-                '"policyGeneration": 1', f'"policyGeneration": {generation if name == "c" else 1}'
-            )
-        builders.put(source, raw)
+    for name in "ab":
+        placed(source, name, generation=1)
+    placed(source, "c", generation=generation)
     source.policy_changed(builders.in_force(generation=2, maxTenantsPerGPU=2))
-    assert [record.placement is not None for record in source.pods.values()] == [True, True, True]
     assert told(source) == expected
-    assert PodUID("uid-c") in source.pods
+
+
+@pytest.mark.parametrize(("generation", "expected"), [(1, []), (2, ["80000 MiB are booked, 71885 may be"])])
+def test_more_memory_than_may_be_booked_is_a_fault_if_one_was_placed_under_the_policy(
+    generation: int, expected: list[str]
+) -> None:
+    source = builders.cluster(gpus=1)
+    placed(source, "a", generation=1, memory_mib=40_000)
+    placed(source, "b", generation=generation, memory_mib=40_000)
+    source.policy_changed(builders.in_force(generation=2, memoryHeadroomPercent=50))
+    assert told(source) == expected
 
 
 @pytest.mark.parametrize("whole", [False, True])

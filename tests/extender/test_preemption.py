@@ -358,10 +358,19 @@ def test_a_namespace_whose_jobs_wait_for_pods_that_take_a_day_to_leave_keeps_non
 
 
 def test_a_gang_of_more_pods_than_the_policy_lets_one_have_protects_nobody() -> None:
-    """Each says that the gang has two; more join it while it runs."""
     source = builders.cluster(gpus=4, queue={"maxGangSize": 2})
     for number in range(3):
-        notes = builders.gang("g", 2)
+        notes = builders.gang("g", 3)
         runs(source, f"m{number}", 100, f"GPU-n0-{number}", started=NOW - 100 - number, annotations=notes)
     uid = PodUID("uid-m0")
     assert roster.together(source, uid) == [uid]
+
+
+def test_a_pod_too_many_neither_leaves_with_a_gang_nor_protects_it() -> None:
+    source = builders.cluster(gpus=4)
+    for number in range(3):
+        notes = builders.gang("g", 2)
+        runs(source, f"m{number}", 100, f"GPU-n0-{number}", started=NOW - 100 - number, annotations=notes)
+    first, second, surplus = (PodUID(f"uid-m{number}") for number in range(3))
+    assert set(roster.together(source, first)) == {first, second}
+    assert roster.together(source, surplus) == [surplus]

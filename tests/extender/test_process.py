@@ -2,14 +2,17 @@
 
 import argparse
 import asyncio
+import gc
 import signal
 import socket
+import weakref
+from collections.abc import Iterator
 
 import fastapi
 import pytest
 import uvicorn
 
-from cotenant_api import errors
+from cotenant_api import errors, listeners
 from cotenant_extender import command, serve, service
 
 
@@ -73,6 +76,64 @@ async def test_who_watches_is_answered_for_the_block_and_no_longer() -> None:
                 await asyncio.to_thread(bool)
             assert answer.startswith(b"HTTP/1.1 200 OK")
         assert await asked(port) == b""
+
+
+class Remembering(listeners.Door):
+    """Remembers each connection without keeping it; its clock is the test's."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        super().__init__(serve.MONITORING, clock=lambda: self.seconds)
+        self.known: list[weakref.ref[listeners.Holder]] = []
+
+    def enter(self, connection: listeners.Holder) -> None:
+        """Remember it."""
+        self.known.append(weakref.ref(connection))
+        super().enter(connection)
+
+
+@pytest.fixture
+def unsearched() -> Iterator[None]:
+    """Let nothing search for garbage: the extender keeps what it has looked at twice out of every later search."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("unsearched")
+async def test_the_connection_of_a_client_is_freed_without_a_search_for_garbage() -> None:
+    application, door = fastapi.FastAPI(), Remembering()
+    begun, left = asyncio.Event(), asyncio.Event()
+
+    async def health() -> str:
+        return "ok"
+
+    async def slow() -> None:
+        begun.set()
+        await left.wait()
+
+    application.add_api_route("/healthz", health)
+    application.add_api_route("/slow", slow)
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+        async with serve.monitored(application, listening, door=door):
+            while not await asked(port):
+                await asyncio.to_thread(bool)
+            # One client is closed while the first of its requests is under way and the second has not begun.
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n" * 2)
+            await begun.wait()
+            writer.transport.abort()
+            door.seconds += listeners.REQUEST_SECONDS
+            door.sweep()
+            while len(door):
+                await asyncio.to_thread(bool)
+            left.set()
+            for _ in range(10):
+                await asyncio.to_thread(bool)
+            assert [each() for each in door.known] == [None] * len(door.known)
 
 
 async def asked(port: int) -> bytes:

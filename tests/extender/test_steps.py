@@ -3,6 +3,7 @@
 import asyncio
 import gc
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -170,6 +171,35 @@ def test_a_pod_that_changes_while_those_are_removed_that_a_list_lacks_is_not_gon
     newer = record(last.name, 1, version=9)
     interrupted(lists.pods(source, [], version=5, now=NOW), lambda: source.pod(newer, now=NOW))
     assert list(source.pods) == [last.uid]
+
+
+def test_a_list_touches_nothing_that_is_as_it_is_known() -> None:
+    source = builders.cluster()
+    bound = [builders.bound(f"b{number:04}", 1, "n0", "GPU-n0-0") for number in range(1000)]
+    ended = [builders.bound(f"e{number:04}", 1, "n0", "GPU-n0-0", phase="Succeeded") for number in range(1000)]
+    waiting = [builders.pod(f"w{number:04}", 95) for number in range(1000)]
+    listed = [records.pod_record(raw) for raw in (*bound, *ended, *waiting)]
+    steps.finish(lists.pods(source, listed, version=5, now=NOW))
+    source.seen()
+    known, version = dict(source.pods), source.version
+    source.touched.clear()
+    source.news_of_pods.begin()
+    again = [records.pod_record(raw) for raw in (*bound, *ended, *waiting)]
+    again[0] = replace(again[0], version=9, ready=True)
+    steps.finish(lists.pods(source, again, version=9, now=NOW + 60))
+    assert source.touched == {again[0].uid}
+    assert all(source.pods[uid] is record for uid, record in known.items() if uid != again[0].uid)
+    assert (source.version, source.behind) == (version, 0)
+    assert drift.differences(source) == []
+
+
+def test_a_list_of_gpunodes_has_nothing_read_again_that_is_as_it_is_known() -> None:
+    source = builders.cluster(nodes=lists.GPUNODES_PER_STEP + 1)
+    source.seen()
+    equipment = source.equipment
+    listed = [records.gpunode_record(builders.gpunode(name)) for name in sorted(source.nodes)]
+    steps.finish(lists.gpunodes(source, listed, version=5, now=NOW))
+    assert (source.behind, source.equipment) == (0, equipment)
 
 
 def restored(source: ledger.Ledger, listed: list[records.Pod], between: Callable[[], None]) -> None:

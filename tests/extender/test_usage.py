@@ -8,6 +8,7 @@ from cotenant_extender.ledger import ledger, usage
 from cotenant_extender.packing import occupancy
 from extender import builders
 from extender.builders import NOW
+from extender.queueing import end
 
 
 def busy() -> ledger.Ledger:
@@ -81,6 +82,50 @@ def test_the_counters_grow_by_what_was_used_since() -> None:
     memory = counts.registry.get_sample_value("cotenant_memory_mib_seconds_total", {"namespace": "team"})
     assert share == pytest.approx(2800.0)
     assert memory == pytest.approx(20 * 2000)
+
+
+def sample(counts: metrics.Metrics, namespace: str) -> float | None:
+    return counts.registry.get_sample_value("cotenant_share_seconds_total", {"namespace": namespace})
+
+
+def test_the_account_of_a_namespace_that_books_nothing_any_more_is_forgotten_after_a_while() -> None:
+    source, counts = busy(), metrics.Metrics()
+
+    def passes(seconds: float) -> float | None:
+        source.usage.advance(now=source.usage.until + seconds)
+        counts.used(source.usage)
+        return sample(counts, "team")
+
+    assert passes(10) == pytest.approx(1400.0)
+    for name in ("a", "b"):
+        end(source, name)
+    assert passes(10) == pytest.approx(1400.0)
+    assert passes(usage.KEPT_SECONDS - 1) == pytest.approx(1400.0)
+    assert passes(1) is None
+    assert source.usage.accounts == {}
+    builders.put(source, builders.bound("d", 40, "n0", "GPU-n0-0"))
+    assert passes(10) == pytest.approx(400.0)
+
+
+def test_only_accounts_of_namespaces_that_book_are_looked_at() -> None:
+    source = busy()
+    for number in range(100):
+        namespace = f"of-{number}"
+        builders.put(source, builders.bound(f"p{number}", 1, "n1", "GPU-n1-0", namespace=namespace))
+    source.usage.advance(now=NOW + 1)
+    assert len(source.usage.grown) == 101
+    for number in range(100):
+        end(source, f"p{number}")
+    source.usage.advance(now=NOW + 2)
+    source.usage.advance(now=NOW + 3)
+    assert source.usage.grown == ["team"]
+
+
+def test_a_namespace_that_books_while_another_extender_counts_leaves_no_account() -> None:
+    source = busy()
+    for name in ("a", "b"):
+        end(source, name)
+    assert source.usage.accounts == {}
 
 
 def test_predicted_and_booked_shares_are_counted_of_predicted_pods_alone() -> None:

@@ -1,9 +1,13 @@
-"""Writes are begun, and end with the extender."""
+"""Writes are begun, and end with the extender; what a late reply says counts as of when it was asked."""
 
 import asyncio
 import inspect
 
-from extender import running, virtual
+import pytest
+
+from cotenant_api.names import NodeName
+from cotenant_extender.kube import pods, transport
+from extender import builders, running, virtual
 
 
 async def nothing() -> None:
@@ -22,3 +26,33 @@ async def test_a_write_that_is_cancelled_before_it_begins_leaves_nothing_behind(
     await asyncio.wait(begun)
     assert inspect.getcoroutinestate(work) == inspect.CORO_CLOSED
     assert all(task.cancelled() for task in begun)
+
+
+@virtual.time
+async def test_a_late_reply_that_a_gpunode_is_gone_does_not_remove_one_that_was_made_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = running.server()
+    server.put(pods.PODS, builders.bound("a", 40, "n0", "GPU-n0-0", packed="Placed"))
+    answer, asked, replies = server.request, asyncio.Event(), asyncio.Event()
+
+    async def late(request: transport.Request) -> transport.Answer:
+        found = await answer(request)
+        if request.method == "GET" and request.path.endswith("gpunodes/n0"):
+            asked.set()
+            await replies.wait()
+        return found
+
+    monkeypatch.setattr(server, "request", late)
+    async with running.extender(server) as rig:
+        await rig.serving()
+        source = rig.extender.ledger
+        server.remove(pods.GPUNODES, "n0")
+        server.remove(pods.PODS, "a", "team")
+        await asked.wait()
+        server.put(pods.GPUNODES, builders.gpunode("n0"))
+        await running.until(lambda: source.offers(NodeName("n0")), "the GPUNode is known again")
+        replies.set()
+        await running.until(lambda: not source.graves.doubtful, "the pod has ended")
+        assert source.offers(NodeName("n0"))
+        assert source.claims == {}

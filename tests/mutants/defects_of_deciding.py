@@ -92,15 +92,15 @@ DEFECTS: Final = (
     Defect(
         "a gang that is too large protects its pods",
         "queue/roster.py",
-        "max(gang.size, len(mates)) > most",
-        "len(mates) < 0",
+        "gang.size > source.policy.spec.queue.max_gang_size",
+        "gang.size < 0",
         "a gang beyond the policy keeps nobody from being evicted",
     ),
     Defect(
         "a gang of more pods than it says protects them",
-        "queue/roster.py",
-        "max(gang.size, len(mates)) > most",
-        "gang.size > most",
+        "ledger/mates.py",
+        "if len(self.counted) <= self._size:",
+        "if self.counted:",
         "pods without end under one gang's name keep nobody from being evicted",
     ),
     Defect(

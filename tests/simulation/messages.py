@@ -52,6 +52,7 @@ _WAITING = (
     rf"(waits for another node: )?({_ALONE}|{_EMPTY}|{_NEVER}|others go first){_GUARDED}{_UNTRIED}{_OUTLOOK}",
     r"waits for \S+(, \S+)*( and \d+ more)? to leave",
     r"\d+ of the gang's \d+ pods are here",
+    r"the gang has its \d+ pods without this one: .*",
     r"kube-scheduler (found no node|could not place it): .*",
     r"PackingPolicy default (has mode \w+|is paused): nothing is placed",
 )

@@ -36,7 +36,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, lost: Callable[["Connection"], None]) -> None:
         self._lost = lost
         self._transport: asyncio.Transport | None = None
-        self._parser = httptools.HttpResponseParser(self)
+        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._waiting: asyncio.Future[None] | None = None
         self._parts: deque[bytes] = deque()
         self._buffered = self._most = 0
@@ -144,13 +144,14 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Part of an answer."""
-        if self._ended:
+        if self._ended or self._parser is None:
             self._fail(BrokenError("an answer came that nobody asked for"))
             return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            self._fail(error)
+            # The parser's own error has a traceback that refers to this connection: kept here it would be a cycle.
+            self._fail(BrokenError(str(error)))
             return
         if self._streams:
             self._wake()
@@ -159,10 +160,15 @@ class Connection(asyncio.Protocol):
                 self._transport.pause_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Take in that the connection has ended."""
-        self._transport = None
+        """Take in that the connection has ended.
+
+        The parser refers to the connection. No search for garbage frees what refers to itself for long (`garbage`).
+        """
+        self._transport = self._parser = None
         if self._error is None:
-            self._error = exc or ConnectionResetError("the peer closed the connection")
+            self._error = ConnectionResetError("the peer closed the connection" if exc is None else str(exc))
+        if not self._ended and not self._streams:
+            self._parts.clear()
         self._wake()
         self._lost(self)
 
@@ -180,7 +186,7 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """Status and headers are there."""
-        if not self._ended:
+        if not self._ended and self._parser is not None:
             self.status = self._parser.get_status_code()
             self._headed = True
 
@@ -197,7 +203,7 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """Take in that the answer is whole."""
         self._ended = True
-        if not self._parser.should_keep_alive():
+        if self._parser is not None and not self._parser.should_keep_alive():
             self._error = ConnectionResetError("the peer keeps the connection no longer")
             self.close()
         self._wake()

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from cotenant_api.names import PodUID
 from cotenant_extender import records
-from cotenant_extender.ledger import tries, volumes
+from cotenant_extender.ledger import departures, tries, volumes
 
 
 class Hosts:
@@ -17,11 +17,12 @@ class Hosts:
     Attributes:
         volumes: claims, volumes and storage classes.
         tries: what kube-scheduler's tries told.
+        departures: pods that have ended on their nodes.
     """
 
     def __init__(self) -> None:
         self.volumes, self.tries = volumes.Volumes(), tries.Tries()
-        self._departed: list[records.Pod] = []
+        self.departures = departures.Departures()
 
     def observe(self, known: records.Pod | None, record: records.Pod) -> records.Pod:
         """Note a pod as it is, and return it with all of its constraints."""
@@ -39,14 +40,9 @@ class Hosts:
             self._depart(last)
 
     def _depart(self, record: records.Pod) -> None:
-        """Keep a pod until the next pass, if there is one."""
+        """Keep a pod for the next passes, if there are any."""
         if self.tries.following and record.node is not None:
-            self._departed.append(record)
-
-    def departed(self) -> list[records.Pod]:
-        """Return the pods that have ended on their nodes; each is returned once."""
-        found, self._departed = self._departed, []
-        return found
+            self.departures.add(record)
 
     def constrained(self, record: records.Pod) -> records.Pod:
         """Return a pod with the constraints that follow from what is known now."""

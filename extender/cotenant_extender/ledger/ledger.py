@@ -120,8 +120,10 @@ class Ledger:
         known = self.pods.get(record.uid)
         if known is None and not record.asks and record.node is None:
             return
-        record = self.waits.observe(known, record, now=now)
-        record = self.pods[record.uid] = self.hosts.observe(known, record)
+        record = self.hosts.observe(known, self.waits.observe(known, record, now=now))
+        if known is not None and record == known:
+            record = known
+        self.pods[record.uid] = record
         self.runs.learn(record, known)
         self.suspects.observe(record, now=now)
         if known is None and record.pending and record.request is not None:
@@ -129,10 +131,13 @@ class Ledger:
         if record.node is not None:
             self.reserved.pop(record.uid, None)
         self.earmarks.observe(known, record, now=now)
+        if record is known and self.claims.get(record.uid) == self.claim_of(record):
+            # A list has all pods, and most of them are as they were: what follows would look at each again.
+            return
         promised = record.uid in self.reserved or self.earmarks.get(record.uid) is not None
         if record.pending and not promised and (known is None or known.waiting != record.waiting):
             self.version += 1
-        self.index.put(record)
+        self._regroup(self.index.put(record))
         self._settle(record)
         if record.deleting or record.finished:
             self._follow(self.waits.left(record))
@@ -143,7 +148,7 @@ class Ledger:
         if not self.news_of_pods.forget(uid):
             return
         known = self.pods.pop(uid, None)
-        self.index.remove(uid)
+        self._regroup(self.index.remove(uid))
         self.touched.add(uid)
         self.earmarks.forget(uid)
         self.hosts.gone(uid, record)
@@ -174,9 +179,15 @@ class Ledger:
     def _replace(self, record: records.Pod) -> None:
         """Know another thing of a pod that waits."""
         self.pods[record.uid] = record
-        self.index.put(record)
+        self._regroup(self.index.put(record))
         self.touched.add(record.uid)
         self.version += 1
+
+    def _regroup(self, moved: Collection[PodUID]) -> None:
+        """Decide again on pods that count for their gang now, or do so no longer."""
+        if moved:
+            self.touched.update(moved)
+            self.version += 1
 
     def node(self, record: records.Node) -> None:
         """Take in a Node as it is."""
@@ -212,16 +223,20 @@ class Ledger:
         state = self._state(record.name)
         if believed:
             self.graves.told(tells_of)
-            if state.agent is None:
-                bisect.insort(self.order, record.name)
-            before = state.openness(self.finished)
-            state.agent = record
-            self._ask(record)
-            self.equipment += 1
-            state.changed()
-            self.version += 1 if state.openness(self.finished) != before else 0
+            if state.agent != record:
+                self._equip(state, record)
             self._judge_liveness(record.name, now=now)
         self._unearth(state)
+
+    def _equip(self, state: nodes.NodeState, record: records.GPUNode) -> None:
+        if state.agent is None:
+            bisect.insort(self.order, record.name)
+        before = state.openness(self.finished)
+        state.agent = record
+        self._ask(record)
+        self.equipment += 1
+        state.changed()
+        self.version += 1 if state.openness(self.finished) != before else 0
 
     def _ask(self, record: records.GPUNode) -> None:
         asked = {uid: reason for gpu in record.gpus for uid, reason in gpu.evict}
@@ -357,8 +372,12 @@ class Ledger:
 
     def offers(self, name: NodeName) -> bool:
         """Return whether a node has a GPUNode."""
+        return self.agent(name) is not None
+
+    def agent(self, name: NodeName) -> records.GPUNode | None:
+        """Return the GPUNode of a node."""
         state = self.nodes.get(name)
-        return state is not None and state.agent is not None
+        return None if state is None else state.agent
 
     def finished(self, uid: PodUID) -> bool:
         """Return whether a pod is known to have finished, so that its being listed means nothing."""

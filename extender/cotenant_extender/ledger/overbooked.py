@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from cotenant_api import booking
 from cotenant_api.names import GPUUID, NodeName
 from cotenant_extender import records, steps
 from cotenant_extender.ledger import claims, ledger, nodes
@@ -32,22 +33,30 @@ def overbooked(source: ledger.Ledger) -> steps.Steps[list[Overbooked]]:
         for gpu in state.agent.gpus:
             if not source.graves.doubtful.keys().isdisjoint(state.tenants.get(gpu.uuid, {})):
                 continue
-            excess = state.excess(gpu) or _too_many(source, state, gpu)
+            excess = state.excess(gpu) or _beyond_policy(source, state, gpu)
             if excess is not None:
                 found.append(Overbooked(name, gpu.uuid, excess))
     return found
 
 
-def _too_many(source: ledger.Ledger, state: nodes.NodeState, gpu: records.GPU) -> str | None:
-    """Tell of tenants above the limit of the policy in force, if one of them was placed under that very policy.
+def _beyond_policy(source: ledger.Ledger, state: nodes.NodeState, gpu: records.GPU) -> str | None:
+    """Tell of more tenants or memory than the policy in force lets, if a tenant was placed under that very policy.
 
-    A policy that lowers its limit leaves tenants where they are: that is no fault.
+    A policy that lowers its limits leaves tenants where they are: that is no fault. Earlier policies are not stored, so
+    what was a fault under one of them is not told of any more.
     """
-    bound = [uid for uid, claim in state.tenants.get(gpu.uuid, {}).items() if claim.kind is claims.Kind.BOUND]
-    policy = source.policy
-    if policy is None or len(bound) <= policy.packing(gpu.model).max_tenants_per_gpu:
+    here, policy = state.tenants.get(gpu.uuid, {}), source.policy
+    bound = {uid: claim for uid, claim in here.items() if claim.kind is claims.Kind.BOUND}
+    if policy is None or len(bound) < 2:
+        return None
+    packing = policy.packing(gpu.model)
+    memory = sum(entry.memory_mib for claim in bound.values() for entry in claim.bookings if entry.uuid == gpu.uuid)
+    bookable = booking.bookable_mib(gpu.memory_mib, packing)
+    if len(bound) <= packing.max_tenants_per_gpu and memory <= bookable:
         return None
     placements = (source.pods[uid].placement for uid in bound if uid in source.pods)
     if not any(placed is not None and placed.policy_generation == policy.generation for placed in placements):
         return None
-    return f"{len(bound)} jobs share it, {policy.packing(gpu.model).max_tenants_per_gpu} may"
+    if memory > bookable:
+        return f"{memory} MiB are booked, {bookable} may be"
+    return f"{len(bound)} jobs share it, {packing.max_tenants_per_gpu} may"

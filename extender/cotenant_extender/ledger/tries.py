@@ -20,6 +20,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import podreports, records
@@ -29,6 +30,7 @@ EXPIRES_SECONDS = 600.0
 """Twice the time after which kube-scheduler tries every pod again (`podMaxInUnschedulablePodsDuration`)."""
 LIMIT = 4096
 """Pods with answers."""
+Kind: TypeAlias = tuple[nodeset.NodeSet | None, bool]
 FLEETS = 8
 """Different sets of nodes, as nodes come and go, that answers may tell of: the oldest are forgotten with the ninth."""
 
@@ -41,17 +43,24 @@ class Answer:
         rows: the nodes that there were.
         refused: those of them that it refused; None: none.
         expires: when it is forgotten, in seconds since the epoch.
+        excludes: whether the pod itself excludes others from its node.
     """
 
     rows: nodeset.Rows
     refused: nodeset.NodeSet | None
     expires: float
+    excludes: bool = True
 
     @staticmethod
-    def of(rows: nodeset.Rows, refused: nodeset.Array, *, silent: bool, now: float) -> "Answer":
+    def of(rows: nodeset.Rows, refused: nodeset.Array, *, silent: bool, now: float, excludes: bool = True) -> "Answer":
         """Make an answer of a mask of shape (N,); `silent`: filter was not asked."""
         expires = math.inf if silent else now + EXPIRES_SECONDS
-        return Answer(rows=rows, refused=nodeset.NodeSet.of(rows, refused), expires=expires)
+        return Answer(rows=rows, refused=nodeset.NodeSet.of(rows, refused), expires=expires, excludes=excludes)
+
+    @property
+    def kind(self) -> "Kind":
+        """What answers have in common that are looked at together when a pod leaves a node."""
+        return self.refused, self.excludes
 
 
 class Tries:
@@ -64,6 +73,7 @@ class Tries:
     def __init__(self) -> None:
         self.following = False
         self._answers: OrderedDict[PodUID, Answer] = OrderedDict()
+        self._alike: dict[Kind, dict[PodUID, None]] = {}
         self._expiring: OrderedDict[PodUID, float] = OrderedDict()
         self._rows: list[nodeset.Rows] = []
         self._left: set[PodUID] = set()
@@ -77,7 +87,7 @@ class Tries:
         """Follow nothing: another extender answers. Return the pods whose answers are forgotten."""
         forgotten = list(self._answers)
         self.following = False
-        for known in (self._answers, self._expiring, self._left, self._silent, self._rows):
+        for known in (self._answers, self._alike, self._expiring, self._left, self._silent, self._rows):
             known.clear()
         return forgotten
 
@@ -148,20 +158,33 @@ class Tries:
         if len(self._answers) >= LIMIT:
             forgotten.append(next(iter(self._answers)))
         self._drop(forgotten)
-        self._answers[uid] = answer
+        self._put(uid, answer)
         if answer.expires < math.inf:
             self._expiring[uid] = answer.expires
         return forgotten
 
-    def refused_on(self, name: NodeName) -> list[PodUID]:
-        """Return the pods for which a node was refused."""
-        return [uid for uid, found in self._answers.items() if found.refused is not None and name in found.refused]
+    @property
+    def kinds(self) -> int:
+        """How many different answers there are."""
+        return len(self._alike)
 
-    def accept(self, uid: PodUID, name: NodeName) -> None:
-        """Take a node out of what was refused for a pod."""
-        found = self._answers[uid]
-        if found.refused is not None:
-            self._answers[uid] = replace(found, refused=found.refused.without([name]))
+    def refused_on(self, name: NodeName, *, excluding: bool = False) -> list[PodUID]:
+        """Return the pods for which a node was refused; `excluding`: only those that exclude others themselves."""
+        found = [
+            uids
+            for (refused, excludes), uids in self._alike.items()
+            if refused is not None and (excludes or not excluding) and name in refused
+        ]
+        return list(itertools.chain.from_iterable(found))
+
+    def accept(self, uid: PodUID, name: NodeName) -> bool:
+        """Take a node out of what was refused for a pod; return whether it was refused."""
+        found = self._answers.get(uid)
+        if found is None or found.refused is None or name not in found.refused:
+            return False
+        self._unlist(uid, found)
+        self._put(uid, replace(found, refused=found.refused.without([name])))
+        return True
 
     def expired(self, *, now: float) -> list[PodUID]:
         """Forget old answers; return whose they were."""
@@ -175,7 +198,19 @@ class Tries:
         self._left.discard(uid)
         self._silent.pop(uid, None)
 
+    def _put(self, uid: PodUID, answer: Answer) -> None:
+        self._answers[uid] = answer
+        self._alike.setdefault(answer.kind, {})[uid] = None
+
+    def _unlist(self, uid: PodUID, answer: Answer) -> None:
+        alike = self._alike[answer.kind]
+        del alike[uid]
+        if not alike:
+            del self._alike[answer.kind]
+
     def _drop(self, uids: Iterable[PodUID]) -> None:
         for uid in uids:
-            self._answers.pop(uid, None)
+            found = self._answers.pop(uid, None)
+            if found is not None:
+                self._unlist(uid, found)
             self._expiring.pop(uid, None)

@@ -13,7 +13,12 @@ import numpy as np
 from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger, tries, views
-from cotenant_extender.packing import fleet, rules
+from cotenant_extender.packing import conflicts, fleet, rules
+
+PARTS = 5_000
+"""So many parts of what pods exclude are compared in a pass: about five milliseconds."""
+KINDS_PER_PART = 4
+"""So many different answers are looked at in the time in which one part is compared."""
 
 
 def asked(source: ledger.Ledger, uid: PodUID, names: Collection[NodeName], *, left: bool, now: float) -> None:
@@ -28,8 +33,10 @@ def settle(source: ledger.Ledger, *, now: float) -> None:
     """Learn from tries in which filter was not asked, and forget verdicts that are old or whose reason has gone."""
     for uid in source.hosts.tries.silent():
         _learn(source, uid, (), now=now)
-    for record in source.hosts.departed():
-        source.reconsider(_freed(source, record))
+    source.reconsider(_freed(source))
+    if source.hosts.departures:
+        # The next pass goes on with them.
+        source.version += 1
     source.reconsider(source.hosts.tries.expired(now=now))
 
 
@@ -39,18 +46,32 @@ def _learn(source: ledger.Ledger, uid: PodUID, names: Collection[NodeName], *, n
         return
     with views.without(source, uid) as seen:
         found = ~_named(seen, names) & rules.hosts(seen, record.request)
-        answer = tries.Answer.of(seen.rows, found, silent=not names, now=now)
+        excludes = record.excludes is not conflicts.NOTHING
+        answer = tries.Answer.of(seen.rows, found, silent=not names, now=now, excludes=excludes)
     source.reconsider([uid, *source.hosts.tries.learn(uid, answer)])
 
 
-def _freed(source: ledger.Ledger, record: records.Pod) -> list[PodUID]:
-    """Take the node that a pod has left out of the verdicts of those that could not be beside it; return these."""
-    if record.node is None:
-        return []
-    refused = [source.pods[uid] for uid in source.hosts.tries.refused_on(record.node)]
-    freed = [waiting.uid for waiting in refused if waiting.excluded_by(record)]
-    for uid in freed:
-        source.hosts.tries.accept(uid, record.node)
+def _freed(source: ledger.Ledger) -> list[PodUID]:
+    """Take nodes that pods have left out of the verdicts of those that could not be beside them; return these.
+
+    It ends after `PARTS`: what one tenant's pods exclude, and how many of them end, is no reason to answer nobody.
+    """
+    known, freed, parts = source.hosts.tries, [], 0
+
+    def refused(left: records.Pod) -> list[PodUID]:
+        # Of two pods that exclude nothing neither keeps the other away.
+        return known.refused_on(left.node, excluding=left.excludes is conflicts.NOTHING) if left.node else []
+
+    for left, uid in source.hosts.departures.pairs(refused):
+        waiting = None if uid is None else source.pods.get(uid)
+        if waiting is None or left.node is None:
+            parts += 1 + known.kinds // KINDS_PER_PART
+        else:
+            parts += 1 + waiting.excludes.parts + left.excludes.parts
+            if waiting.excluded_by(left) and known.accept(waiting.uid, left.node):
+                freed.append(waiting.uid)
+        if parts >= PARTS:
+            break
     return freed
 
 

@@ -64,7 +64,7 @@ def conflict(one: Member, other: Member) -> bool:
     first, second = one.excludes, other.excludes
     if first is NOTHING and second is NOTHING:
         return False
-    if any(_same(port, taken) for port in first.ports for taken in second.ports):
+    if first.ports and second.ports and _meet(first.ports, second.ports):
         return True
     return any(term.names(other.namespace, other.labels) for term in first.apart) or any(
         term.names(one.namespace, one.labels) for term in second.apart
@@ -108,10 +108,19 @@ def _of_container(container: Object) -> list[Port]:
     ]
 
 
-def _same(one: Port, other: Port) -> bool:
-    if (one[0], one[2]) != (other[0], other[2]):
-        return False
-    return one[1] == other[1] or _ANY_ADDRESS in (one[1], other[1])
+def _meet(ports: frozenset[Port], taken: frozenset[Port]) -> bool:
+    """Return whether a port is the same: of the same address, or of any on either side."""
+    if not ports.isdisjoint(taken):
+        return True
+    return any(
+        not _numbers(open_to_any, _ANY_ADDRESS).isdisjoint(_numbers(others))
+        for open_to_any, others in ((ports, taken), (taken, ports))
+    )
+
+
+def _numbers(ports: frozenset[Port], address: str = "") -> set[tuple[str, int]]:
+    """Return protocols and numbers of these ports, perhaps only of those of one address."""
+    return {(protocol, number) for protocol, where, number in ports if address in ("", where)}
 
 
 def _apart(namespace: str, raw: Object) -> Apart | None:

@@ -102,7 +102,7 @@ class Line:
             self._timed.pop(uid, None)
         if record is None or not (record.pending or record.gang):
             return
-        name: order.Name = record.gang or uid
+        name: order.Name = source.index.gang_of(record) or uid
         self._names[uid] = name
         dirty.add(name)
 
@@ -143,7 +143,7 @@ class Line:
             members = [record for record in everyone if record.pending]
         else:
             record = source.index.pending.get(name)
-            everyone = members = [] if record is None or record.gang is not None else [record]
+            everyone = members = [] if record is None or source.index.gang_of(record) is not None else [record]
         waiting = [record for record in members if order.waits(source, record, now=now)]
         for record in members:
             if not record.gates:

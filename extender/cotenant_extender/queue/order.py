@@ -43,7 +43,7 @@ class Entry(NamedTuple):
 
     Attributes:
         name: what it is known by from pass to pass: the pod's UID, or the gang's key.
-        gang: how many pods the gang must have, and how many it has; None for a single pod.
+        gang: how many pods the gang must have, and how many it has; None for a single pod. One too many has none.
         aged: whether it has waited longer than `maxWaitSeconds`.
         since: when the last of its pods joined the queue, in seconds since the epoch.
     """
@@ -54,6 +54,11 @@ class Entry(NamedTuple):
     gang: tuple[int, int] | None
     aged: bool
     since: float
+
+    @property
+    def surplus(self) -> bool:
+        """Whether it is a pod of a gang that has all of its pods without it."""
+        return self.gang is not None and isinstance(self.name, str)
 
     @property
     def complete(self) -> bool:
@@ -91,8 +96,10 @@ def waits(source: ledger.Ledger, record: records.Pod, *, now: float) -> bool:
 
 
 def single(record: records.Pod, policy: packingpolicy.Queue, *, now: float) -> Entry:
-    """Return the place of a pod of no gang."""
-    return _entry(record.uid, (record,), (), policy, now=now)
+    """Return the place of a pod of no gang, or of one that its gang has too many."""
+    made = _entry(record.uid, (record,), (), policy, now=now)
+    wanted = None if record.request is None else record.request.demand.gang
+    return made if wanted is None else made._replace(gang=(wanted.size, 0))
 
 
 def gang(

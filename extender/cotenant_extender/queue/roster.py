@@ -245,9 +245,9 @@ def _mates(source: ledger.Ledger, record: records.Pod) -> Collection[records.Pod
     alone, gang = [record], record.gang
     if gang is None or source.policy is None:
         return alone
-    mates, most = source.index.gangs.get(gang, {record.uid: record}).values(), source.policy.spec.queue.max_gang_size
-    # Anybody may make more pods than the size that each of them says.
-    return alone if max(gang.size, len(mates)) > most else mates
+    if source.index.gang_of(record) is None or gang.size > source.policy.spec.queue.max_gang_size:
+        return alone
+    return source.index.gangs[gang].values()
 
 
 def _begun(source: ledger.Ledger, uid: PodUID, last: records.Pod | None) -> float:

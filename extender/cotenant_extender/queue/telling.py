@@ -15,6 +15,10 @@ from cotenant_extender.queue import earmarking, never, obstacles, order, plannin
 
 MAX_NAMED = 5
 _UNTRIED = "; evicts nobody before kube-scheduler has said which nodes it accepts"
+_SURPLUS = (
+    "the gang has its {size} pods without this one: give the pods of another job a gang of another name, or delete "
+    "pods of this one that have ended"
+)
 _LASTING = (
     PackedReason.GPU_MODEL_MISMATCH,
     PackedReason.NEVER_FITS,
@@ -85,6 +89,8 @@ class Teller:
     ) -> Words:
         if not policy.places:
             return PackedReason.WAITING_FOR_TURN, policy.standstill
+        if entry.surplus and entry.gang is not None:
+            return PackedReason.WAITING_FOR_GANG, _SURPLUS.format(size=entry.gang[0])
         stopped = obstacles.obstacle(source, entry, now=now)
         if stopped is not None:
             return stopped

@@ -91,7 +91,7 @@ def pod_of(raw: Object, known: Collection[GPUModel]) -> snapshot.Pod | None:
         workload_type=pod.WorkloadType.TRAINING if demand is None else demand.workload_type,
         gang=None
         if gang is None
-        else _opaque(documents.canonical([gang.name, gang.size, gang.controller, gang.priority])),
+        else _opaque(documents.canonical([gang.name, gang.size, gang.controller, gang.priority, gang.across])),
         gang_size=None if gang is None else gang.size,
         believed=_believed(notes, known),
         placement=_placement(notes),
