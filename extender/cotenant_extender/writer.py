@@ -248,7 +248,7 @@ class Writer:
         else:
             seen = records.pod_record(found)
             self._ledger.pod(seen, now=self._clock())
-            if seen.uid == record.uid and _is_on(lift, seen):
+            if seen.uid == record.uid and lift.earmark is not None and earmarks.bears(seen, lift.earmark):
                 return
         if self._ledger.earmarks.get(record.uid) is lift.earmark:
             self._ledger.end_earmark(record.uid, now=self._clock())
@@ -287,11 +287,3 @@ class Writer:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             LOG.error("a write failed", exc_info=task.exception())
-
-
-def _is_on(lift: earmarking.Lift, seen: records.Pod) -> bool:
-    """Return whether a pod bears the earmark of a lift; a fence may have counted its attempt on."""
-    made, written = lift.earmark, earmarks.note(seen)
-    if made is None or written is None or seen.gates:
-        return False
-    return written.leader == made.leader and written.attempt >= made.attempt
