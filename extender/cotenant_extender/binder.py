@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from cotenant_api import placement
 from cotenant_api.names import PodUID
-from cotenant_extender import bursts, context, fencing, leadership, locks, records, verbs, wire
+from cotenant_extender import bursts, context, fencing, leadership, locks, records, slots, verbs, wire
 from cotenant_extender.kube import client, pods, transport
 from cotenant_extender.ledger import earmarks, views
 from cotenant_extender.packing import causes, placing, policies, view
@@ -32,7 +32,7 @@ PATIENCE_SECONDS = 5.0
 FIRST_DELAY_SECONDS = 0.1
 MAX_DELAY_SECONDS = 1.0
 LEFTOVERS = 16
-"""Of how many Bindings without reply it is found out at a time what became of them."""
+"""Of how many Bindings without reply it is found out at a time what became of them; namespaces take turns."""
 
 
 class Result(enum.StrEnum):
@@ -94,9 +94,13 @@ class Binder:
 
     async def resolve_leftovers(self) -> None:
         """Find out about Bindings whose replies were lost while the API server could not be reached."""
-        left = [uid for uid in self._sent if uid not in self._locks][:LEFTOVERS]
+        left = slots.in_turns((uid for uid in self._sent if uid not in self._locks), self._namespace)[:LEFTOVERS]
         await asyncio.gather(*(self._resolve_leftover(uid) for uid in left))
         await self._review_answered()
+
+    def _namespace(self, uid: PodUID) -> str:
+        known = self._ledger.pods.get(uid)
+        return "" if known is None else known.namespace
 
     async def _resolve_leftover(self, uid: PodUID) -> None:
         async with self._locks.of(uid):

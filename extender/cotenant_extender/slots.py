@@ -2,8 +2,8 @@
 
 A namespace gets another slot while `part` times what it holds is less than the number of free slots. So one alone holds
 at most 1 / (part + 1) of all, and each further one that hangs as large a part of the rest. Where so many hang that none
-is left, the next slot goes to a namespace that holds none. This is the dynamic threshold of Choudhury and Hahne ("Dynamic
-queue length thresholds for shared-memory packet switches", 1998). Namespaces that wait for a slot take turns.
+is left, the next slot goes to a namespace that holds none. This is the dynamic threshold of Choudhury and Hahne
+("Dynamic queue length thresholds for shared-memory packet switches", 1998). Namespaces that wait for a slot take turns.
 """
 
 import asyncio

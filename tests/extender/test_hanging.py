@@ -1,10 +1,14 @@
 """What a namespace whose writes hang, as behind a webhook that answers nothing, costs the others: next to nothing."""
 
 import asyncio
+from typing import Any
 
 from api_server.faults import Fault
 from api_server.server import Server
+from cotenant_api import names
+from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_extender.kube import pods, transport
+from cotenant_extender.ledger import earmarks
 from cotenant_extender.queue import reporting
 from extender import builders, running, virtual
 from extender.running import until
@@ -28,9 +32,9 @@ def reason(server: Server, name: str, namespace: str = "team") -> str:
     return next((str(each["reason"]) for each in found if each["type"] == "cotenant.dev/Packed"), "")
 
 
-def crowd(server: Server, *, share: int, size: int = CROWD) -> None:
+def crowd(server: Server, *, share: int, size: int = CROWD, **changes: Any) -> None:
     for number in range(size):
-        server.put(pods.PODS, builders.pod(f"s{number:03}", share, namespace=SLOW))
+        server.put(pods.PODS, builders.pod(f"s{number:03}", share, namespace=SLOW, **changes))
 
 
 @virtual.time
@@ -128,3 +132,62 @@ async def test_who_was_bound_before_its_report_came_to_its_turn_is_not_told_that
         names = [f"s{number:03}" for number in range(100)]
         await until(lambda: all(reason(server, name, SLOW) == "Placed" for name in names), "told")
         assert late <= begun
+
+
+@virtual.time
+async def test_a_take_over_waits_seconds_for_a_namespace_whose_writes_hang_however_many_pods_it_has() -> None:
+    server = running.server()
+    crowd(server, share=10, gates=())
+    server.put(pods.PODS, builders.pod("b", gates=()))
+    server.fault = hang
+    async with running.extender(server) as rig:
+        began = running.clock()
+        await rig.serving()
+        assert running.clock() - began < 5
+        unmarked = rig.extender.ledger.earmarks.unmarked
+        assert len(unmarked) == CROWD
+        assert PodUID("uid-b") not in unmarked
+
+
+@virtual.time
+async def test_a_take_over_waits_seconds_for_many_namespaces_whose_writes_hang() -> None:
+    server = running.server()
+    for number in range(CROWD):
+        server.put(pods.PODS, builders.pod(f"s{number:03}", gates=(), namespace=f"{SLOW}-{number % 20}"))
+    server.fault = lambda request: Fault.HANGS if request.method == "PATCH" and f"/{SLOW}-" in request.path else None
+    async with running.extender(server) as rig:
+        began = running.clock()
+        await rig.serving()
+        assert running.clock() - began < 20
+
+
+@virtual.time
+async def test_a_take_over_marks_all_pods_of_a_namespace_whose_writes_hung_for_a_moment() -> None:
+    server = running.server()
+    crowd(server, share=10, gates=())
+    server.fault = lambda request: hang(request) if running.clock() < builders.NOW + 1 else None
+    async with running.extender(server) as rig:
+        await rig.serving()
+        assert not rig.extender.ledger.earmarks.unmarked
+
+
+@virtual.time
+async def test_what_became_of_a_binding_is_found_out_while_pods_of_another_namespace_cannot_be_marked() -> None:
+    server = running.server(nodes=16, gpus=8)
+    for number in range(100):
+        note = earmarks.Note(
+            node=NodeName(f"n{number % 16}"), gpus=(GPUUID(f"GPU-n{number % 16}-{number // 16}"),), leader="former"
+        )
+        raw = builders.pod(f"s{number:03}", gates=(), namespace=SLOW, annotations={names.EARMARK: note.to_json()})
+        server.put(pods.PODS, raw)
+    server.fault = hang
+    async with running.extender(server) as rig:
+        await rig.serving()
+        assert len(rig.extender.ledger.reserved) == 100
+        server.put(pods.PODS, builders.pod("b", gates=()))
+        # Unbound, and its Binding may still arrive: it cannot be told before the pod was fenced.
+        await until(lambda: PodUID("uid-b") in rig.extender.ledger.pods, "known")
+        rig.extender.binder.doubt([PodUID("uid-b")])
+        placed = next(iter(rig.extender.ledger.reserved.values()))
+        rig.extender.ledger.reserve(PodUID("uid-b"), placed)
+        await until(lambda: PodUID("uid-b") not in rig.extender.ledger.reserved, "known", seconds=15)
