@@ -9,6 +9,7 @@ gone, or has another resource version than the Binding names; where it has not, 
 """
 
 import asyncio
+import contextlib
 import enum
 import logging
 from collections.abc import Iterable
@@ -24,7 +25,12 @@ from cotenant_extender.packing import causes, placing, policies, view
 
 LOG = logging.getLogger(__name__)
 
-IN_FLIGHT = 128
+IN_FLIGHT = 256
+"""Of which a namespace has half at most (see `slots`)."""
+ENOUGH = 128
+"""While so many are asked for, kube-scheduler is kept from finding nodes for more; those that hang do not count."""
+ROOM_SECONDS = 0.1
+"""How often it is looked whether Bindings hang by now."""
 CHANGES = 3
 """How often a pod that changed before its Binding came is decided on anew, before kube-scheduler has to ask again."""
 PATIENCE_SECONDS = 5.0
@@ -63,20 +69,25 @@ class Binder:
         self._urgency = shared.urgency
         self._fences = fencing.Fences(shared)
         self._locks = locks.Locks()
-        self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self._slots = slots.Slots(IN_FLIGHT, part=1)
+        self._asked = slots.Moving(shared.stopwatch, hangs_seconds=leadership.BINDING_SECONDS)
+        self._ended_one = asyncio.Event()
         self._bursts = bursts.Bursts(shared.stopwatch, shared.api.sleep)
         self._sent: dict[PodUID, int] = {}
         self._answered: set[PodUID] = set()
 
     @property
     def full(self) -> bool:
-        """Whether as many Bindings are in flight as may be."""
-        return self._slots.locked()
+        """Whether as many Bindings are asked for as may be, without those that hang."""
+        return self._asked.at_least(ENOUGH)
 
     async def room(self) -> None:
-        """Wait until another Binding may be sent."""
-        async with self._slots:
-            pass
+        """Wait until another Binding may be asked for."""
+        while self.full:
+            self._ended_one.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ROOM_SECONDS):
+                    await self._ended_one.wait()
 
     async def bind(self, asked: wire.BindingArgs) -> str:
         """Bind a pod; the reason of a refusal, empty on success."""
@@ -194,10 +205,14 @@ class Binder:
         """Bind a pod to the GPUs that its earmark names; None where it had changed."""
         self._ledger.reserve(record.uid, chosen)
         term = self._leader.served
-        async with self._slots:
-            with self._urgency.urgent():
-                await self._bursts.turn()
-                return await self._send(record, chosen, term)
+        try:
+            with self._asked.one():
+                async with self._slots.of(record.namespace):
+                    with self._urgency.urgent():
+                        await self._bursts.turn()
+                        return await self._send(record, chosen, term)
+        finally:
+            self._ended_one.set()
 
     def _choose(self, record: records.Pod, asked: wire.BindingArgs) -> placement.Placement | str:
         """Return GPUs of the node on fresh state, the earmarked ones first; or why there are none."""

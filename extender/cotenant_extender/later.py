@@ -26,31 +26,20 @@ class Urgency:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._begun: dict[object, float] = {}
+        self._under_way = slots.Moving(clock, hangs_seconds=HANGS_SECONDS)
         self._many_at = -math.inf
 
     @contextmanager
     def urgent(self) -> Iterator[None]:
         """One more for the block."""
-        this = object()
-        self._begun[this] = self._clock()
-        if self._many_now():
-            self._many_at = self._clock()
-        try:
+        with self._under_way.one():
+            if self._under_way.at_least(MANY):
+                self._many_at = self._clock()
             yield
-        finally:
-            del self._begun[this]
 
     def many(self) -> bool:
         """Return whether a queue is being worked off, or was a moment ago."""
-        return self._many_now() or self._clock() - self._many_at < CALM_SECONDS
-
-    def _many_now(self) -> bool:
-        """Return whether many have begun of which none hangs: of the last `MANY`, the first tells."""
-        if len(self._begun) < MANY:
-            return False
-        latest = reversed(self._begun.values())
-        return self._clock() - [next(latest) for _ in range(MANY)][-1] < HANGS_SECONDS
+        return self._under_way.at_least(MANY) or self._clock() - self._many_at < CALM_SECONDS
 
 
 class Later:

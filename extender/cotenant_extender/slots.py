@@ -7,9 +7,10 @@ is left, the next slot goes to a namespace that holds none. This is the dynamic 
 """
 
 import asyncio
+import itertools
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -70,6 +71,36 @@ class Slots:
         self._held[namespace] += more
         if not self._held[namespace]:
             del self._held[namespace]
+
+
+class Moving:
+    """Requests under way, of which those count that do not hang.
+
+    Args:
+        clock: seconds, by one that never goes back.
+        hangs_seconds: a request that takes longer hangs, as others of its namespace may.
+    """
+
+    def __init__(self, clock: Callable[[], float], *, hangs_seconds: float) -> None:
+        self._clock, self._hangs_seconds = clock, hangs_seconds
+        self._begun: dict[object, float] = {}
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Count one more for the block."""
+        this = object()
+        self._begun[this] = self._clock()
+        try:
+            yield
+        finally:
+            del self._begun[this]
+
+    def at_least(self, count: int) -> bool:
+        """Return whether so many count."""
+        if len(self._begun) < count:
+            return False
+        oldest = next(itertools.islice(reversed(self._begun.values()), count - 1, None))
+        return self._clock() - oldest < self._hangs_seconds
 
 
 def in_turns(items: Iterable[Item], of: Callable[[Item], Hashable]) -> list[Item]:

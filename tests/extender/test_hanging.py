@@ -15,6 +15,7 @@ from extender.running import until
 
 SLOW = "slow"
 CROWD = 500
+NAMES = [f"s{number:03}" for number in range(CROWD)]
 
 
 def hang(request: transport.Request) -> Fault | None:
@@ -23,7 +24,7 @@ def hang(request: transport.Request) -> Fault | None:
 
 
 def lifted(server: Server, name: str) -> bool:
-    return "schedulingGates" not in server.pod(name)["spec"]
+    return "schedulingGates" not in server.pod(name, SLOW if name in NAMES else "team")["spec"]
 
 
 def reason(server: Server, name: str, namespace: str = "team") -> str:
@@ -191,3 +192,28 @@ async def test_what_became_of_a_binding_is_found_out_while_pods_of_another_names
         placed = next(iter(rig.extender.ledger.reserved.values()))
         rig.extender.ledger.reserve(PodUID("uid-b"), placed)
         await until(lambda: PodUID("uid-b") not in rig.extender.ledger.reserved, "known", seconds=15)
+
+
+@virtual.time
+async def test_bindings_that_hang_keep_nobody_else_waiting_for_filter_or_for_a_binding() -> None:
+    server = running.server(nodes=51, gpus=8)
+    server.fault = lambda request: Fault.HANGS if request.path.endswith("/binding") and hang(request) else None
+    async with running.extender(server) as rig:
+        await rig.serving()
+        crowd(server, share=60, size=400)
+        promised = rig.extender.ledger.earmarks
+        await until(lambda: len(promised) == 400 and all(lifted(server, pod) for pod in NAMES[:400]), "lifted")
+        server.put(pods.PODS, builders.pod("b", 60))
+        await until(lambda: lifted(server, "b"), "lifted")
+        places = {uid: earmark.placed.node for uid, earmark in promised.items()}
+        hung = [
+            asyncio.ensure_future(rig.bound(name, places[PodUID(f"uid-{name}")], namespace=SLOW))
+            for name in NAMES[:400]
+        ]
+        await asyncio.sleep(1)
+        began = running.clock()
+        assert await rig.filtered("b", places[PodUID("uid-b")]) == [places[PodUID("uid-b")]]
+        assert await rig.bound("b", places[PodUID("uid-b")]) == ""
+        assert running.clock() - began < 5
+        for task in hung:
+            task.cancel()
