@@ -45,9 +45,9 @@ SLOW_SECONDS = 1.0
 
 
 class _Timeouts(NamedTuple):
-    """Timeouts of a namespace; `latest`: when the last one was noted that counts."""
+    """How many timeouts of a namespace count, and when the latest of them was noted."""
 
-    count: int = 0
+    number: int = 0
     latest: float = -math.inf
 
 
@@ -103,7 +103,7 @@ class TakeOver:
     async def _fence(self, record: records.Pod, turns: slots.Slots) -> PodUID | None:
         """Fence one pod, or give up where it can be read and not marked; None: not yet."""
         async with turns.of(record.namespace):
-            if self._timeouts.get(record.namespace, _Timeouts()).count >= TIMEOUTS:
+            if self._timeouts.get(record.namespace, _Timeouts()).number >= TIMEOUTS:
                 self._give_up(record, transport.UnansweredError("writes to pods of its namespace time out"))
                 return record.uid
             began = self._stopwatch()
@@ -128,7 +128,7 @@ class TakeOver:
     def _note_timeout(self, namespace: Namespace, began: float) -> None:
         known = self._timeouts.get(namespace, _Timeouts())
         if began >= known.latest:
-            self._timeouts[namespace] = _Timeouts(known.count + 1, self._stopwatch())
+            self._timeouts[namespace] = _Timeouts(known.number + 1, self._stopwatch())
 
     def _give_up(self, record: records.Pod, error: Exception) -> None:
         self._ledger.earmarks.unmarked.add(record.uid)

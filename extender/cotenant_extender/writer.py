@@ -78,10 +78,14 @@ class Writer:
         async with self._turn(self._lifts, lift.record, seconds=earmarks.UNTRIED_SECONDS) as due:
             standing = lift.earmark is None or self._ledger.earmarks.get(lift.record.uid) is lift.earmark
             if due and standing:
-                await self._lift(lift)
+                try:
+                    await self._lift(lift)
+                except Exception:
+                    # Nothing else ends an earmark that is not on its pod.
+                    self._set_back(lift)
+                    raise
                 return
-        if lift.earmark is not None and standing:
-            self._ledger.end_earmark(lift.record.uid, now=self._clock())
+        self._set_back(lift)
         self._metrics.lifts.labels(lift.kind, "failed" if standing else "gone").inc()
 
     async def _lift(self, lift: earmarking.Lift) -> None:
@@ -231,8 +235,13 @@ class Writer:
             self._ledger.pod(seen, now=self._clock())
             if seen.uid == record.uid and lift.earmark is not None and earmarks.bears(seen, lift.earmark):
                 return
-        if self._ledger.earmarks.get(record.uid) is lift.earmark:
-            self._ledger.end_earmark(record.uid, now=self._clock())
+        self._set_back(lift)
+
+    def _set_back(self, lift: earmarking.Lift) -> None:
+        """End the earmark of a lift that was not carried out, as a setback of its pod. Another's is left alone."""
+        uid = lift.record.uid
+        if lift.earmark is not None and self._ledger.earmarks.get(uid) is lift.earmark:
+            self._ledger.end_earmark(uid, now=self._clock())
 
     async def _read_gpunode(self, name: NodeName) -> None:
         async with self._reads:

@@ -217,3 +217,19 @@ async def test_bindings_that_hang_keep_nobody_else_waiting_for_filter_or_for_a_b
         assert running.clock() - began < 5
         for task in hung:
             task.cancel()
+
+
+@virtual.time
+async def test_a_lift_that_fails_in_a_way_that_nobody_thought_of_is_tried_again() -> None:
+    server, broken = running.server(), ["once"]
+
+    def breaks(request: transport.Request) -> None:
+        if request.method == "PATCH" and request.path.endswith("/pods/b") and broken:
+            raise RuntimeError(broken.pop())
+
+    server.fault = breaks
+    async with running.extender(server) as rig:
+        await rig.serving()
+        server.put(pods.PODS, builders.pod("b"))
+        await until(lambda: lifted(server, "b"), "lifted", seconds=10)
+        assert not broken
