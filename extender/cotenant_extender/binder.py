@@ -9,6 +9,7 @@ gone, or has another resource version than the Binding names; where it has not, 
 """
 
 import asyncio
+import contextlib
 import enum
 import logging
 from collections.abc import Iterable
@@ -17,14 +18,19 @@ from typing import NamedTuple
 
 from cotenant_api import placement
 from cotenant_api.names import PodUID
-from cotenant_extender import bursts, context, fencing, leadership, locks, records, verbs, wire
+from cotenant_extender import bursts, context, fencing, leadership, locks, records, slots, verbs, wire
 from cotenant_extender.kube import client, pods, transport
 from cotenant_extender.ledger import earmarks, views
 from cotenant_extender.packing import causes, placing, policies, view
 
 LOG = logging.getLogger(__name__)
 
-IN_FLIGHT = 128
+IN_FLIGHT = 256
+"""Of which a namespace has half at most (see `slots`)."""
+ENOUGH = 128
+"""While so many are asked for, kube-scheduler is kept from finding nodes for more; those that hang do not count."""
+ROOM_SECONDS = 0.1
+"""How often it is looked whether Bindings hang by now."""
 CHANGES = 3
 """How often a pod that changed before its Binding came is decided on anew, before kube-scheduler has to ask again."""
 PATIENCE_SECONDS = 5.0
@@ -32,7 +38,7 @@ PATIENCE_SECONDS = 5.0
 FIRST_DELAY_SECONDS = 0.1
 MAX_DELAY_SECONDS = 1.0
 LEFTOVERS = 16
-"""Of how many Bindings without reply it is found out at a time what became of them."""
+"""Of how many Bindings without reply it is found out at a time what became of them; namespaces take turns."""
 
 
 class Result(enum.StrEnum):
@@ -63,20 +69,25 @@ class Binder:
         self._urgency, self._freshness = shared.urgency, shared.freshness
         self._fences = fencing.Fences(shared)
         self._locks = locks.Locks()
-        self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self._slots = slots.Slots(IN_FLIGHT, part=1)
+        self._asked = slots.Moving(shared.stopwatch, hangs_seconds=leadership.BINDING_SECONDS)
+        self._ended_one = asyncio.Event()
         self._bursts = bursts.Bursts(shared.stopwatch, shared.api.sleep)
         self._sent: dict[PodUID, int] = {}
         self._answered: set[PodUID] = set()
 
     @property
     def full(self) -> bool:
-        """Whether as many Bindings are in flight as may be."""
-        return self._slots.locked()
+        """Whether as many Bindings are asked for as may be, without those that hang."""
+        return self._asked.at_least(ENOUGH)
 
     async def room(self) -> None:
-        """Wait until another Binding may be sent."""
-        async with self._slots:
-            pass
+        """Wait until another Binding may be asked for."""
+        while self.full:
+            self._ended_one.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ROOM_SECONDS):
+                    await self._ended_one.wait()
 
     async def bind(self, asked: wire.BindingArgs) -> str:
         """Bind a pod; the reason of a refusal, empty on success."""
@@ -94,9 +105,13 @@ class Binder:
 
     async def resolve_leftovers(self) -> None:
         """Find out about Bindings whose replies were lost while the API server could not be reached."""
-        left = [uid for uid in self._sent if uid not in self._locks][:LEFTOVERS]
+        left = slots.in_turns((uid for uid in self._sent if uid not in self._locks), self._namespace)[:LEFTOVERS]
         await asyncio.gather(*(self._resolve_leftover(uid) for uid in left))
         await self._review_answered()
+
+    def _namespace(self, uid: PodUID) -> str:
+        known = self._ledger.pods.get(uid)
+        return "" if known is None else known.namespace
 
     async def _resolve_leftover(self, uid: PodUID) -> None:
         async with self._locks.of(uid):
@@ -192,10 +207,14 @@ class Binder:
         """Bind a pod to the GPUs that its earmark names; None where it had changed."""
         self._ledger.reserve(record.uid, chosen)
         term = self._leader.served
-        async with self._slots:
-            with self._urgency.urgent():
-                await self._bursts.turn()
-                return await self._send(record, chosen, term)
+        try:
+            with self._asked.one():
+                async with self._slots.of(record.namespace):
+                    with self._urgency.urgent():
+                        await self._bursts.turn()
+                        return await self._send(record, chosen, term)
+        finally:
+            self._ended_one.set()
 
     def _choose(self, record: records.Pod, asked: wire.BindingArgs) -> placement.Placement | str:
         """Return GPUs of the node on fresh state, the earmarked ones first; or why there are none."""

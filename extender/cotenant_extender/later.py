@@ -5,20 +5,20 @@ On a control plane of few cores what the API server does for a condition is what
 
 import asyncio
 import math
-from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+from cotenant_extender import slots
 
 MAX_DELAY_SECONDS = 20.0
 """Less than `reporting.INTERVAL_SECONDS`, after which a pod is told again."""
 MANY = 8
 """So many urgent writes under way at once: a queue is being worked off."""
 CALM_SECONDS = 0.5
+HANGS_SECONDS = 5.0
+"""An urgent write that takes longer hangs, as those of its namespace may: others need not wait for it."""
 PAUSE_SECONDS = 0.1
 IN_FLIGHT = 16
-
-Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Urgency:
@@ -26,27 +26,24 @@ class Urgency:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._count = 0
+        self._under_way = slots.Moving(clock, hangs_seconds=HANGS_SECONDS)
         self._many_at = -math.inf
 
     @contextmanager
     def urgent(self) -> Iterator[None]:
         """One more for the block."""
-        self._count += 1
-        if self._count >= MANY:
-            self._many_at = self._clock()
-        try:
+        with self._under_way.one():
+            if self._under_way.at_least(MANY):
+                self._many_at = self._clock()
             yield
-        finally:
-            self._count -= 1
 
     def many(self) -> bool:
         """Return whether a queue is being worked off, or was a moment ago."""
-        return self._count >= MANY or self._clock() - self._many_at < CALM_SECONDS
+        return self._under_way.at_least(MANY) or self._clock() - self._many_at < CALM_SECONDS
 
 
 class Later:
-    """Does work in order, so many at a time.
+    """Gives turns to work that can wait, so many at a time, and to each namespace a part of these.
 
     Args:
         urgency: what goes first.
@@ -55,38 +52,20 @@ class Later:
 
     def __init__(self, urgency: Urgency, clock: Callable[[], float]) -> None:
         self._urgency, self._clock = urgency, clock
-        self._waiting: deque[tuple[float, Work]] = deque()
-        self._slots = asyncio.Semaphore(IN_FLIGHT)
-        self._drain: asyncio.Task[None] | None = None
+        self._slots = slots.Slots(IN_FLIGHT, part=1)
+        self._stopped = False
 
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def put(self, work: Work, start: Callable[[Coroutine[Any, Any, None]], None]) -> None:
-        """Begin the work, by `start`, when it is time."""
-        self._waiting.append((self._clock(), work))
-        if self._drain is None or self._drain.done():
-            self._drain = asyncio.ensure_future(self._run(start))
-
-    async def stop(self) -> None:
-        """Forget what has not begun."""
-        self._waiting.clear()
-        if self._drain is not None:
-            self._drain.cancel()
-            await asyncio.wait({self._drain})
-
-    async def _run(self, start: Callable[[Coroutine[Any, Any, None]], None]) -> None:
-        while self._waiting:
-            since, work = self._waiting[0]
-            if self._urgency.many() and self._clock() - since < MAX_DELAY_SECONDS:
+    @asynccontextmanager
+    async def turn(self, namespace: str) -> AsyncIterator[bool]:
+        """Wait until it is time, and hold a turn for the block; False: what has not begun is to be forgotten."""
+        since = self._clock()
+        async with self._slots.of(namespace):
+            while not self._stopped:
+                if not self._urgency.many() or self._clock() - since >= MAX_DELAY_SECONDS:
+                    break
                 await asyncio.sleep(PAUSE_SECONDS)
-                continue
-            await self._slots.acquire()
-            self._waiting.popleft()
-            start(self._releasing(work))
+            yield not self._stopped
 
-    async def _releasing(self, work: Work) -> None:
-        try:
-            await work()
-        finally:
-            self._slots.release()
+    def stop(self) -> None:
+        """Let nothing more begin."""
+        self._stopped = True

@@ -68,7 +68,7 @@ class Leader:
         """Remember nothing: what another decided meanwhile, and the times at which this one did, mean nothing now."""
         self._seen = -1
         self._queue = planning.Queue()
-        self._reporter, self._cleaner = reporting.Reporter(), cleanup.Cleaner()
+        self._reporter, self._cleaner = reporting.Reporter(self._writes.reports.room), cleanup.Cleaner()
         self.teller = telling.Teller(self._queue)
 
     @property
@@ -194,7 +194,7 @@ class Leader:
         if began - self._told >= TELL_SECONDS:
             self._told = began
             for report in self._reporter.placed(self._ledger, now=self._clock()):
-                self._writes.start(self._writes.report(report, self._reporter))
+                self._writes.reports.put(report, self._reporter)
         if self._ledger.version == self._seen and began - self._passed < TICK_SECONDS:
             return MIN_PAUSE_SECONDS
         self._passed = began
@@ -214,7 +214,7 @@ class Leader:
         for record in plan.unheard:
             self._writes.start(self._writes.take_back(record))
         for eviction in plan.evictions:
-            self._writes.start(self._writes.evictions.evict(eviction, self._queue))
+            self._writes.start(self._writes.evict(eviction, self._queue))
         if plan.cut:
             self._seen = -1
         if self._ledger.version != self._seen:
@@ -240,7 +240,7 @@ class Leader:
         due = self._reporter.waiting(self._ledger, self.teller, now=now, calm=calm, late=self._late)
         for report in due:
             if report is not None:
-                self._writes.start(self._writes.report(report, self._reporter))
+                self._writes.reports.put(report, self._reporter)
                 continue
             await asyncio.sleep(0)
             await self.freshness.wait()

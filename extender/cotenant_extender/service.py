@@ -150,7 +150,7 @@ class Extender:
         return self.ledger.pods.get(uid)
 
     async def filter(self, args: wire.Args) -> bytes:
-        """ExtenderFilterResult. Held back while as many Bindings are in flight as may be."""
+        """ExtenderFilterResult. Held back while as many Bindings are asked for as may be."""
         if self.binder.full:
             await self.binder.room()
         await self.leader.freshness.wait()

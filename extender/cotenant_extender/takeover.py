@@ -6,31 +6,49 @@ term, which moves its version, before anything is placed. A former leader that s
 bind that pod (see `fencing.foreign`).
 
 A pod that can be read and not marked keeps nobody waiting: a webhook of its namespace may be down, or its author may
-write it all the time. GPUs that a former leader promised it are reserved whole: that leader may be binding it to them,
-and nobody else knows how much of them, as the policy may be another since. The pod itself is not bound. The binder goes
-on trying to mark it (see `binder.Binder.doubt`).
+write it all the time. Where writes of a namespace time out while its pods can be read, its other pods are not even
+tried. GPUs that a former leader promised such a pod are reserved whole: that leader may be binding it to them, and
+nobody else knows how much of them, as the policy may be another since. The pod itself is not bound. The binder goes on
+trying to mark it (see `binder.Binder.doubt`).
 """
 
 import asyncio
 import collections
 import logging
+import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 from cotenant_api import placement
-from cotenant_api.names import HUNDREDTHS, PodUID
-from cotenant_extender import context, fencing, records, steps
-from cotenant_extender.kube import client
+from cotenant_api.names import HUNDREDTHS, Namespace, PodUID
+from cotenant_extender import context, fencing, records, slots, steps
+from cotenant_extender.kube import client, transport
 from cotenant_extender.ledger import earmarks, ledger, views
 from cotenant_extender.packing import placing, policies
 
 LOG = logging.getLogger(__name__)
 
-IN_FLIGHT = 64
+IN_FLIGHT = 192
+"""Of which a namespace has a third at most (see `slots`)."""
 PODS_PER_STEP = 10
 FIRST_DELAY_SECONDS = 0.2
 MAX_DELAY_SECONDS = 5.0
 TRIES = 3
 """How often a pod that can be read is tried to be marked, before this extender serves without it."""
+TIMEOUTS = 2
+"""After so many timeouts, one after the other and without a pod that was marked, the pods of a namespace are given up.
+
+Those of writes that were under way at once count as one: the API server may have stood still for a moment.
+"""
+SLOW_SECONDS = 1.0
+"""A failure that came sooner is no timeout, and keeps nobody waiting."""
+
+
+class _Timeouts(NamedTuple):
+    """How many timeouts of a namespace count, and when the latest of them was noted."""
+
+    number: int = 0
+    latest: float = -math.inf
 
 
 class TakeOver:
@@ -40,6 +58,8 @@ class TakeOver:
         self._ledger, self._api = shared.ledger, shared.api
         self._fences = fencing.Fences(shared)
         self._tried: collections.Counter[PodUID] = collections.Counter()
+        self._timeouts: dict[Namespace, _Timeouts] = {}
+        self._stopwatch = shared.stopwatch
 
     async def fence_all(self, still: Callable[[], bool]) -> bool:
         """Fence every pod that a former leader may be binding, those that come meanwhile too.
@@ -53,6 +73,7 @@ class TakeOver:
             Whether all others are fenced; False where it leads no longer.
         """
         self._tried.clear()
+        self._timeouts.clear()
         fenced: set[PodUID] = set()
         delay = FIRST_DELAY_SECONDS
         while still():
@@ -71,29 +92,43 @@ class TakeOver:
                 await self._api.sleep(delay)
                 delay = min(2 * delay, MAX_DELAY_SECONDS)
                 continue
-            slots = asyncio.Semaphore(IN_FLIGHT)
-            done = await asyncio.gather(*(self._fence(record, slots) for record in left))
+            turns = slots.Slots(IN_FLIGHT)
+            done = await asyncio.gather(*(self._fence(record, turns) for record in left))
             fenced.update(uid for uid in done if uid is not None)
             if None in done:
                 await self._api.sleep(delay)
                 delay = min(2 * delay, MAX_DELAY_SECONDS)
         return False
 
-    async def _fence(self, record: records.Pod, slots: asyncio.Semaphore) -> PodUID | None:
+    async def _fence(self, record: records.Pod, turns: slots.Slots) -> PodUID | None:
         """Fence one pod, or give up where it can be read and not marked; None: not yet."""
-        async with slots:
+        async with turns.of(record.namespace):
+            if self._timeouts.get(record.namespace, _Timeouts()).number >= TIMEOUTS:
+                self._give_up(record, transport.UnansweredError("writes to pods of its namespace time out"))
+                return record.uid
+            began = self._stopwatch()
             try:
                 await self._fences.taken_over(record, confirmed=True)
+                self._timeouts.pop(record.namespace, None)
             except client.APIError as error:
                 self._give_up(record, error)
             except fencing.UNREADABLE as error:
                 LOG.warning("fencing %s/%s: %s", record.namespace, record.name, error)
-                self._tried[record.uid] += await self._fences.readable(record)
+                slow = self._stopwatch() - began >= SLOW_SECONDS
+                readable = await self._fences.readable(record)
+                self._tried[record.uid] += readable
+                if readable and slow:
+                    self._note_timeout(record.namespace, began)
                 if self._tried[record.uid] == TRIES:
                     self._give_up(record, error)
                     return record.uid
                 return None
         return record.uid
+
+    def _note_timeout(self, namespace: Namespace, began: float) -> None:
+        known = self._timeouts.get(namespace, _Timeouts())
+        if began >= known.latest:
+            self._timeouts[namespace] = _Timeouts(known.number + 1, self._stopwatch())
 
     def _give_up(self, record: records.Pod, error: Exception) -> None:
         self._ledger.earmarks.unmarked.add(record.uid)

@@ -1,27 +1,30 @@
 """What the leader writes to the API server besides Bindings: gates, conditions, removals, events, policy status.
 
-It also reads what its decisions wait for. Each request is one task; at most `IN_FLIGHT` are under way. A failure is
-told to whoever decides again: the ledger, the reporter or the cleaner.
+It also reads what its decisions wait for. Each request is one task. Each kind of request has slots of its own, which
+namespaces share (see `slots`): a webhook that hangs delays no other kind, and no other namespace. A failure is told to
+whoever decides again: the ledger, the reporter or the cleaner.
 """
 
 import asyncio
 import contextlib
 import functools
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 from cotenant_api import conditions, errors
 from cotenant_api.names import NodeName
-from cotenant_extender import context, evicting, fencing, later, policystatus, records
+from cotenant_extender import context, evicting, fencing, policystatus, records, reports, slots
 from cotenant_extender.kube import client, pods, transport
 from cotenant_extender.ledger import earmarks
-from cotenant_extender.queue import cleanup, earmarking, reporting
+from cotenant_extender.queue import cleanup, earmarking, planning, preempting, showing
 
 LOG = logging.getLogger(__name__)
 
-IN_FLIGHT = 64
+LIFTS = 96
+REMOVALS = 32
+READS = 16
 FINISH_SECONDS = 5.0
 LIFT_ATTEMPTS = 3
 """How often a pod that changes meanwhile is lifted, before it is decided on anew."""
@@ -34,26 +37,26 @@ class Writer:
 
     Attributes:
         evictions: who carries out those.
+        reports: who writes conditions.
     """
 
     def __init__(self, shared: context.Context) -> None:
         self._ledger, self._api, self._metrics = shared.ledger, shared.api, shared.metrics
         self._leading, self._latest = shared.leadership, shared.latest
         self._clock, self._stopwatch = shared.clock, shared.stopwatch
-        self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self._lifts, self._removals = slots.Slots(LIFTS), slots.Slots(REMOVALS)
+        self._reads = asyncio.Semaphore(READS)
         self._tasks: set[asyncio.Task[None]] = set()
         self._once: set[str] = set()
         self._urgency, self._fences = shared.urgency, fencing.Fences(shared)
-        self._later = later.Later(shared.urgency, shared.stopwatch)
+        self.reports = reports.Reports(shared, self.start)
         self.evictions = evicting.Evictions(shared, self._fences, say=self._say)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Begin a write."""
-        task = asyncio.ensure_future(self._bounded(work))
+        task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
-        # One that is cancelled before it begins would be a coroutine that nobody awaited.
-        task.add_done_callback(lambda _: work.close())
 
     def start_once(self, key: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Begin something, unless what began under this key is still under way."""
@@ -63,12 +66,29 @@ class Writer:
 
     async def finish(self) -> None:
         """Wait for what is under way, at most `FINISH_SECONDS`: whoever leads next finds the rest on the pods."""
-        await self._later.stop()
+        self.reports.stop()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=FINISH_SECONDS)
 
     async def lift(self, lift: earmarking.Lift) -> None:
-        """Lift a gate together with its earmark, if any, or renew the earmark of a pod that has no gate."""
+        """Lift a gate together with its earmark, if any, or renew the earmark of a pod that has no gate.
+
+        What took too long for its turn is not written: the earmark ends, and the queue decides anew.
+        """
+        async with self._turn(self._lifts, lift.record, seconds=earmarks.UNTRIED_SECONDS) as due:
+            standing = lift.earmark is None or self._ledger.earmarks.get(lift.record.uid) is lift.earmark
+            if due and standing:
+                try:
+                    await self._lift(lift)
+                except Exception:
+                    # Nothing else ends an earmark that is not on its pod.
+                    self._set_back(lift)
+                    raise
+                return
+        self._set_back(lift)
+        self._metrics.lifts.labels(lift.kind, "failed" if standing else "gone").inc()
+
+    async def _lift(self, lift: earmarking.Lift) -> None:
         record, kind = lift.record, lift.kind
         result = "ok"
         try:
@@ -129,10 +149,12 @@ class Writer:
     async def take_back(self, record: records.Pod) -> None:
         """Take kube-scheduler's report of a pod back, so that its next try writes one that is heard.
 
-        Where it fails the queue asks again.
+        Where it fails, or took too long for its turn, the queue asks again.
         """
         try:
-            await self._without_report(record)
+            async with self._turn(self._lifts, record, seconds=showing.LIFT_SECONDS) as due:
+                if due:
+                    await self._without_report(record)
         except (client.NotFoundError, client.ConflictError):
             return
         except (client.APIError, errors.TemporaryError) as error:
@@ -146,56 +168,19 @@ class Writer:
         self._ledger.pod(found, now=self._clock())
         return found
 
-    async def report(self, report: reporting.Report, reporter: reporting.Reporter) -> None:
-        """Write a pod's condition; that it is placed can wait until others are."""
-        if report.placed:
-            self._later.put(functools.partial(self._tell, report, reporter), self.start)
-        else:
-            await self._tell(report, reporter)
-
-    async def _tell(self, report: reporting.Report, reporter: reporting.Reporter) -> None:
-        """Why a pod waits is also told by an event, where the report says so."""
-        record = report.record
-        if record.uid not in (self._ledger.index.unreported if report.placed else self._ledger.pods):
-            # It is gone, or was told so meanwhile.
-            return
-        path = pods.pod_path(record.namespace, record.name, "status")
-        try:
-            change = pods.condition(report, now=self._time())
-            await self._api.patch_briefly(path, change, content_type=transport.STRATEGIC_MERGE_PATCH)
-            if report.times:
-                await self._explain(report)
-        except (client.NotFoundError, client.ConflictError):
-            return
-        except (client.APIError, errors.TemporaryError) as error:
-            LOG.warning("condition of %s/%s: %s", record.namespace, record.name, error)
-            reporter.failed(report, now=self._clock())
-
-    async def _explain(self, report: reporting.Report) -> None:
-        """Tell why a pod waits: by a new event, or by the same one again. Nothing depends on it."""
-        value = pods.waiting_event(report, now=self._time())
-        path = pods.events_path(report.record.namespace)
-        again = functools.partial(
-            self._api.patch,
-            f"{path}/{value['metadata']['name']}",
-            pods.told_again(value),
-            content_type=transport.MERGE_PATCH,
-        )
-        tell = functools.partial(self._api.post, path, value)
-        # An event told before a restart is there already; one told long ago has expired.
-        first, other, mistaken = (
-            (tell, again, client.ConflictError) if report.times == 1 else (again, tell, client.NotFoundError)
-        )
-        try:
-            try:
-                await first()
-            except mistaken:
-                await other()
-        except (client.APIError, errors.TemporaryError) as error:
-            LOG.warning("event on %s/%s: %s", report.record.namespace, report.record.name, error)
+    async def evict(self, eviction: preempting.Eviction, queue: planning.Queue) -> None:
+        """Evict the victims of a job, those of one namespace beside those of others."""
+        first = eviction.victims[0].namespace if eviction.victims else eviction.preemptor.namespace
+        async with self._removals.of(first):
+            await self.evictions.evict(eviction, queue)
 
     async def remove(self, removal: cleanup.Removal) -> None:
-        """Evict or delete a pod, with an event."""
+        """Evict or delete a pod, with an event. What took too long for its turn is asked for again."""
+        async with self._turn(self._removals, removal.record, seconds=cleanup.RETRY_SECONDS) as due:
+            if due:
+                await self._remove(removal)
+
+    async def _remove(self, removal: cleanup.Removal) -> None:
         record = removal.record
         try:
             result = await (self.evictions.leave(record) if removal.evict else self._delete(record))
@@ -248,12 +233,21 @@ class Writer:
         else:
             seen = records.pod_record(found)
             self._ledger.pod(seen, now=self._clock())
-            if seen.uid == record.uid and _is_on(lift, seen):
+            if seen.uid == record.uid and lift.earmark is not None and earmarks.bears(seen, lift.earmark):
                 return
-        if self._ledger.earmarks.get(record.uid) is lift.earmark:
-            self._ledger.end_earmark(record.uid, now=self._clock())
+        self._set_back(lift)
+
+    def _set_back(self, lift: earmarking.Lift) -> None:
+        """End the earmark of a lift that was not carried out, as a setback of its pod. Another's is left alone."""
+        uid = lift.record.uid
+        if lift.earmark is not None and self._ledger.earmarks.get(uid) is lift.earmark:
+            self._ledger.end_earmark(uid, now=self._clock())
 
     async def _read_gpunode(self, name: NodeName) -> None:
+        async with self._reads:
+            await self._read_gpunode_now(name)
+
+    async def _read_gpunode_now(self, name: NodeName) -> None:
         gone, known = self._ledger.graves.doubtful_on(name), self._ledger.agent(name)
         try:
             found = await self._api.get(f"{pods.GPUNODES}/{name}")
@@ -281,19 +275,14 @@ class Writer:
         finally:
             self._once.discard(key)
 
-    async def _bounded(self, work: Coroutine[Any, Any, None]) -> None:
-        async with self._slots:
-            await work
+    @contextlib.asynccontextmanager
+    async def _turn(self, of: slots.Slots, record: records.Pod, *, seconds: float) -> AsyncIterator[bool]:
+        """Hold a slot of a pod's namespace; False: it took so many seconds that what was decided is outdated."""
+        asked = self._stopwatch()
+        async with of.of(record.namespace):
+            yield self._stopwatch() - asked < seconds
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             LOG.error("a write failed", exc_info=task.exception())
-
-
-def _is_on(lift: earmarking.Lift, seen: records.Pod) -> bool:
-    """Return whether a pod bears the earmark of a lift; a fence may have counted its attempt on."""
-    made, written = lift.earmark, earmarks.note(seen)
-    if made is None or written is None or seen.gates:
-        return False
-    return written.leader == made.leader and written.attempt >= made.attempt

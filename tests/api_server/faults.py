@@ -16,6 +16,7 @@ class Fault(enum.Enum):
     REFUSED = "403, not carried out"
     FAILED = "500, not carried out: a webhook of its namespace is down"
     ANSWERED = "it is answered as if it was carried out, and is not there: etcd was restored from before"
+    HANGS = "it is not carried out, and nothing is heard of it until its sender's timeout: a webhook hangs"
     LATE = "its sender gives up, and it arrives when the test says so"
 
 

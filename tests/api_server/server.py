@@ -132,6 +132,9 @@ class Server:
         if fault is faults.Fault.LATE:
             self.late.append(request)
             raise transport.UnansweredError("timed out")
+        if fault is faults.Fault.HANGS:
+            await asyncio.sleep(request.timeout_seconds)
+            raise transport.UnansweredError("timed out")
         if fault is faults.Fault.ANSWERED:
             return answers.success()
         if fault is faults.Fault.BUSY:

@@ -80,13 +80,14 @@ def booked(source: ledger.Ledger) -> dict[str, int]:
     return {gpu.uuid: gpu.share for node in source.seen().nodes for gpu in node.gpus if gpu.share}
 
 
-def lift(source: ledger.Ledger, name: str, **changes: Any) -> None:
+def lift(source: ledger.Ledger, name: str, *, now: float = NOW, **changes: Any) -> None:
     """The gate is gone, as the API server then shows the pod."""
     earmark = source.earmarks.get(PodUID(f"uid-{name}"))
     assert earmark is not None
     notes = {"cotenant.dev/earmark": earmark.note().to_json()} | changes.pop("annotations", {})
     share = source.pods[PodUID(f"uid-{name}")].share
-    builders.put(source, builders.pod(name, share, gates=(), version=2, annotations=notes, **changes))
+    found = builders.pod(name, share, **{"gates": (), "version": 2, "annotations": notes, **changes})
+    builders.put(source, found, now=now)
 
 
 def end(source: ledger.Ledger, name: str) -> None:

@@ -84,9 +84,9 @@ class Rig:
         args = wire.decode_args(wire_args(self.server.pod(name), *nodes))
         return list(orjson.loads(await self.extender.filter(args))["NodeNames"])
 
-    async def bound(self, name: str, node: str, *, uid: str = "") -> str:
+    async def bound(self, name: str, node: str, *, uid: str = "", namespace: str = "team") -> str:
         """What bind answers: a reason, empty on success."""
-        asked = {"PodName": name, "PodNamespace": "team", "PodUID": uid or f"uid-{name}", "Node": node}
+        asked = {"PodName": name, "PodNamespace": namespace, "PodUID": uid or f"uid-{name}", "Node": node}
         answer = await self.extender.bind(wire.decode_binding(orjson.dumps(asked)))
         return str(orjson.loads(answer)["Error"])
 

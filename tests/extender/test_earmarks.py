@@ -89,6 +89,42 @@ def test_a_pod_that_kube_scheduler_leaves_alone_gives_its_gpu_to_others_and_gets
     assert lifted(source, now=NOW + 5002) == ["a"]
 
 
+def test_the_time_that_kube_scheduler_has_to_try_a_pod_begins_when_its_gate_was_lifted() -> None:
+    source = builders.cluster(gpus=1)
+    source.hosts.tries.start()
+    builders.put(source, builders.pod("a", 80), builders.pod("b", 80))
+    assert lifted(source) == ["a"]
+    late = NOW + earmarks.UNTRIED_SECONDS - 10
+    lift(source, "a", now=late)
+    assert lifted(source, now=late + earmarks.UNTRIED_SECONDS - 1) == []
+    assert lifted(source, now=late + earmarks.UNTRIED_SECONDS) == ["b"]
+
+
+def test_a_pod_whose_gate_is_lifted_late_is_not_said_to_be_left_alone_before() -> None:
+    source = builders.cluster(gpus=1)
+    source.hosts.tries.start()
+    builders.put(source, builders.pod("a", 80))
+    assert lifted(source) == ["a"]
+    # Our own condition was written meanwhile.
+    builders.put(source, builders.pod("a", 80, version=2))
+    run(source, now=NOW + 2 * earmarks.UNTRIED_SECONDS)
+    source.end_earmark(PodUID("uid-a"), now=NOW + 2 * earmarks.UNTRIED_SECONDS)
+    reason, message = told(source, "a", now=NOW + 2 * earmarks.UNTRIED_SECONDS)
+    assert reason is PackedReason.WAITING_FOR_TURN
+    assert message.startswith("the API server did not carry out the write that promises the pod a GPU")
+    assert lifted(source, now=NOW + 2 * earmarks.UNTRIED_SECONDS + earmarks.BACKOFF_SECONDS) == ["a"]
+
+
+def test_a_pod_without_gate_whose_promise_is_renewed_late_is_not_said_to_be_left_alone_before() -> None:
+    source = builders.cluster(gpus=1)
+    source.hosts.tries.start()
+    builders.put(source, builders.pod("a", 80, gates=()))
+    made = NOW + order.LOOSE_SECONDS + 1
+    assert lifted(source, now=made) == ["a"]
+    run(source, now=made + earmarks.UNTRIED_SECONDS)
+    assert booked(source) == {"GPU-n0-0": 80}
+
+
 def test_a_pod_about_which_filter_was_asked_keeps_its_gpu_however_long_its_binding_takes() -> None:
     source = builders.cluster(gpus=1)
     source.hosts.tries.start()
@@ -135,12 +171,14 @@ def test_a_report_that_filter_had_no_earmark_for_a_gang_ends_none() -> None:
 
 
 def test_a_kube_scheduler_that_is_later_than_a_promise_lasts_tries_a_pod_with_one_in_the_end() -> None:
-    source, uid, promised = builders.cluster(gpus=1), PodUID("uid-a"), NOW
+    source, uid, promised, version = builders.cluster(gpus=1), PodUID("uid-a"), NOW, 1
     source.hosts.tries.start()
     builders.put(source, builders.pod("a", 80))
     for now in itertools.count(NOW, 10.0):
         assert now < NOW + 3 * 3600, "at 300, 600 and 1200 s a promise has ended"
-        promised = now if run(source, now=now).lifts else promised
+        if run(source, now=now).lifts:
+            promised, version = now, version + 1
+            lift(source, "a", now=now, version=version)
         if now >= promised + 2.5 * earmarks.UNTRIED_SECONDS:
             if source.earmarks.get(uid) is not None:
                 break

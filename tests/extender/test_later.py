@@ -1,29 +1,26 @@
 """Writes that can wait: they let urgent ones go first, and are not forgotten."""
 
 import asyncio
-from collections.abc import Coroutine
 from contextlib import ExitStack
-from typing import Any
 
 from cotenant_extender import later
 from extender import virtual
 
 
 class _Desk:
-    """Remembers what was written, and begins it at once."""
+    """Remembers what was written."""
 
     def __init__(self) -> None:
         self.written: list[int] = []
         self.tasks: list[asyncio.Task[None]] = []
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        self.tasks.append(asyncio.ensure_future(work))
-
-    async def write(self, number: int) -> None:
-        self.written.append(number)
-
     def put(self, to: later.Later, number: int) -> None:
-        to.put(lambda: self.write(number), self.start)
+        self.tasks.append(asyncio.ensure_future(self._write(to, number)))
+
+    async def _write(self, to: later.Later, number: int) -> None:
+        async with to.turn("team") as begins:
+            if begins:
+                self.written.append(number)
 
 
 @virtual.time
@@ -85,6 +82,22 @@ async def test_what_has_not_begun_is_forgotten_at_the_end() -> None:
         for _ in range(later.MANY):
             stack.enter_context(urgency.urgent())
         desk.put(waiting, 1)
-        await waiting.stop()
+        waiting.stop()
     await asyncio.sleep(later.MAX_DELAY_SECONDS + 1)
-    assert (len(waiting), desk.written) == (0, [])
+    assert all(task.done() for task in desk.tasks)
+    assert desk.written == []
+
+
+@virtual.time
+async def test_urgent_writes_that_hang_keep_nobody_waiting() -> None:
+    clock, desk = asyncio.get_running_loop().time, _Desk()
+    urgency = later.Urgency(clock)
+    waiting = later.Later(urgency, clock)
+    with ExitStack() as stack:
+        for _ in range(later.MANY):
+            stack.enter_context(urgency.urgent())
+        await asyncio.sleep(later.HANGS_SECONDS + later.CALM_SECONDS)
+        stack.enter_context(urgency.urgent())
+        desk.put(waiting, 1)
+        await asyncio.sleep(later.PAUSE_SECONDS / 2)
+        assert desk.written == [1]

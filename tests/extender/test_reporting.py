@@ -20,7 +20,7 @@ Object = dict[str, Any]
 def due(reporter: reporting.Reporter, source: ledger.Ledger, *, now: float) -> list[tuple[str, str]]:
     run(source, now=now)
     waits = [report for report in reporter.waiting(source, teller(source), now=now) if report]
-    reports = reporter.placed(source, now=now) + waits
+    reports = [*reporter.placed(source, now=now), *waits]
     return [(report.record.name, report.reason) for report in reports]
 
 

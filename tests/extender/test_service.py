@@ -69,7 +69,7 @@ async def test_who_was_told_of_its_place_meanwhile_is_not_told_again() -> None:
         late = reporting.Report(
             record=rig.extender.ledger.pods[PodUID("uid-a")], reason=PackedReason.PLACED, message=""
         )
-        await rig.extender.writer.report(late, reporting.Reporter())
+        rig.extender.writer.reports.put(late, reporting.Reporter())
         await asyncio.sleep(1)
         assert server.sent("PATCH", "/pods/a/status") == 1
 

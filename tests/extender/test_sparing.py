@@ -14,7 +14,7 @@ from cotenant_extender.ledger import ledger
 from cotenant_extender.queue import sparing
 from extender import builders
 from extender.builders import NOW
-from extender.queueing import end, evicted, lifted, queue, run, runs, told, words
+from extender.queueing import end, evicted, lift, lifted, queue, run, runs, told, words
 
 STEP = 10
 SPARED = "evicts nobody before"
@@ -197,7 +197,12 @@ def test_jobs_that_differ_in_a_core_cost_a_namespace_fewer_and_fewer_victims() -
         source.node(records.node_record(builders.node("n0", gpus=8, allocatable={"cpu": "300"})))
     found: list[int] = []
     for second in range(0, 3600, STEP):
-        for eviction in run(source, now=NOW + second).evictions:
+        plan = run(source, now=NOW + second)
+        for promised in (one.record for one in plan.lifts if one.earmark is not None):
+            number = int(promised.name.removeprefix("job"))
+            asks = {"priority": 5, "created": NOW + number, **container(8 + number, 50)}
+            lift(source, promised.name, now=NOW + second, **asks)
+        for eviction in plan.evictions:
             found.append(second)
             for victim in eviction.victims:
                 place = source.claims[victim.uid].bookings[0].uuid

@@ -232,7 +232,7 @@ DEFECTS: Final = (
     Defect(
         "the earmark of a pod that is never tried stays",
         "ledger/earmarks.py",
-        "now - self._live[uid].made >= self._patience(uid)",
+        "now - since >= self._patience(uid)",
         "False",
         "an earmark ends where kube-scheduler leaves the pod alone",
     ),

@@ -11,7 +11,7 @@ from typing import Any
 
 from cotenant_api import placement
 from cotenant_api.names import PodUID
-from cotenant_extender import binder, evicting, fencing, leader, leadership, records, service, takeover, writer
+from cotenant_extender import binder, evicting, fencing, leader, leadership, records, service, slots, takeover, writer
 from cotenant_extender.kube import client, pods, transport
 from cotenant_extender.ledger import graves, ledger
 from cotenant_extender.queue import cleanup, earmarking, memory, planning, preempting
@@ -79,8 +79,8 @@ class _FencesNothing(takeover.TakeOver):
 class _WaitsForAll(takeover.TakeOver):
     """A pod that cannot be marked is waited for."""
 
-    async def _fence(self, record: records.Pod, slots: asyncio.Semaphore) -> PodUID | None:
-        found = await super()._fence(record, slots)
+    async def _fence(self, record: records.Pod, turns: slots.Slots) -> PodUID | None:
+        found = await super()._fence(record, turns)
         return None if record.uid in self._ledger.earmarks.unmarked else found
 
 

@@ -54,6 +54,7 @@ _WAITING = (
     r"\d+ of the gang's \d+ pods are here",
     r"the gang has its \d+ pods without this one: .*",
     r"kube-scheduler (found no node|could not place it): .*",
+    r"the API server did not carry out the write that promises the pod a GPU, which is tried again: .*",
     r"PackingPolicy default (has mode \w+|is paused): nothing is placed",
 )
 _PLACE = re.compile(r"on node \S+: GPU-\S+ \(\d+ hundredths, \d+ MiB\)(, GPU-\S+ \(\d+ hundredths, \d+ MiB\))*")

@@ -16,7 +16,8 @@ from cotenant_extender.kube import connection, pool, transport
 
 LOG = logging.getLogger(__name__)
 
-CONNECTIONS = 256
+CONNECTIONS = 512
+"""More than all kinds of requests together have slots (see `writer`, `reports` and `binder`), and the watches."""
 ANSWER_BYTES = lines.LONGEST
 """Of an answer that is read whole: one object has no more, and a list is asked for in smaller pages."""
 CREDENTIAL_SECONDS = 60.0

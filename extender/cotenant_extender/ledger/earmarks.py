@@ -8,8 +8,10 @@ filter found no earmark is of a try before it, and ends none. After another repo
 before it is earmarked again, and first where it did not fail.
 
 Some pods kube-scheduler never tries, and says nothing of: one whose resource claim does not exist, for example. So an
-earmark also ends when filter was not asked about its pod for `UNTRIED_SECONDS`, twice as long each time, and the pod
-gets no other before kube-scheduler has tried it.
+earmark also ends when filter was not asked about its pod for `UNTRIED_SECONDS` after the earmark was seen on the pod,
+twice as long each time, and the pod gets no other before kube-scheduler has tried it. Until the earmark is seen on the
+pod, kube-scheduler cannot know of it, and cannot try a pod that has a gate: until then an earmark lasts as long as the
+write that brings it (see `writer.Writer.lift`).
 """
 
 from collections.abc import Iterator
@@ -99,7 +101,8 @@ class Earmarks:
         self.untried: set[PodUID] = set()
         self.unmarked: set[PodUID] = set()
         self._live: dict[PodUID, Earmark] = {}
-        self._unasked: set[PodUID] = set()
+        self._unlifted: set[PodUID] = set()
+        self._unasked: dict[PodUID, float] = {}
         self._left_alone: dict[PodUID, int] = {}
         self._setbacks: dict[PodUID, Setback] = {}
 
@@ -124,7 +127,8 @@ class Earmarks:
         last = max(standing.attempt if standing else 0, written.attempt if written else 0)
         made = Earmark(placed=placed, attempt=last + 1, made=now, leader=self.leader)
         self._live[record.uid] = made
-        self._unasked.add(record.uid)
+        self._unasked[record.uid] = now
+        self._unlifted.add(record.uid)
         return made
 
     def adopt(self, record: records.Pod, placed: placement.Placement, *, now: float) -> None:
@@ -132,11 +136,12 @@ class Earmarks:
         written = note(record)
         attempt = 1 if written is None else written.attempt
         self._live[record.uid] = Earmark(placed=placed, attempt=attempt, made=now, leader=self.leader)
-        self._unasked.add(record.uid)
+        self._unasked[record.uid] = now
+        self._unlifted.discard(record.uid)
 
     def tried(self, uid: PodUID) -> bool:
         """Note that kube-scheduler tries a pod; whether it had left that alone."""
-        self._unasked.discard(uid)
+        self._stop_waiting(uid)
         found = uid in self.untried
         self.untried.discard(uid)
         return found
@@ -150,7 +155,11 @@ class Earmarks:
 
     def left_alone(self, *, now: float) -> list[PodUID]:
         """Return the pods that kube-scheduler has left alone for so long that their earmarks end."""
-        return [uid for uid in self._unasked if now - self._live[uid].made >= self._patience(uid)]
+        return [
+            uid
+            for uid, since in self._unasked.items()
+            if uid not in self._unlifted and now - since >= self._patience(uid)
+        ]
 
     def leave(self, uid: PodUID) -> None:
         """End an earmark; there is none for the pod before kube-scheduler has tried it."""
@@ -167,6 +176,9 @@ class Earmarks:
         if record.node is not None or record.deleting or record.finished:
             self.forget(record.uid)
             return
+        if record.uid in self._unlifted and bears(record, self._live[record.uid]):
+            self._unlifted.discard(record.uid)
+            self._unasked[record.uid] = now
         stood = None if known is None else known.unschedulable
         if record.unschedulable in (None, stood):
             return
@@ -177,7 +189,7 @@ class Earmarks:
     def fail(self, uid: PodUID, *, now: float) -> None:
         """End an earmark that came to nothing: the pod waits before the next."""
         ended = self._live.pop(uid, None)
-        self._unasked.discard(uid)
+        self._stop_waiting(uid)
         if ended is None:
             return
         before = self._setbacks.get(uid)
@@ -188,7 +200,7 @@ class Earmarks:
     def drop(self, uid: PodUID) -> None:
         """End an earmark through no fault of the pod's: the next may come at once."""
         self._live.pop(uid, None)
-        self._unasked.discard(uid)
+        self._stop_waiting(uid)
 
     def forget(self, uid: PodUID) -> None:
         """Forget a pod that needs none any more."""
@@ -199,8 +211,15 @@ class Earmarks:
 
     def clear(self) -> None:
         """Another leader promises now."""
-        for known in (self._live, self._setbacks, self._unasked, self._left_alone, self.untried, self.unmarked):
+        for known in (self._live, self._setbacks, self._unasked, self._left_alone):
             known.clear()
+        for pods in (self._unlifted, self.untried, self.unmarked):
+            pods.clear()
+
+    def _stop_waiting(self, uid: PodUID) -> None:
+        """Wait no longer for kube-scheduler to try a pod."""
+        self._unasked.pop(uid, None)
+        self._unlifted.discard(uid)
 
 
 def note(record: records.Pod) -> Note | None:
@@ -211,6 +230,14 @@ def note(record: records.Pod) -> Note | None:
         return Note.from_json(record.earmark, source=names.EARMARK)
     except errors.InvalidInputError:
         return None
+
+
+def bears(record: records.Pod, earmark: Earmark) -> bool:
+    """Return whether a pod has no gate and bears an earmark; a fence may have counted its attempt on."""
+    written = note(record)
+    if written is None or record.gates:
+        return False
+    return written.leader == earmark.leader and written.attempt >= earmark.attempt
 
 
 def promises(record: records.Pod, placed: placement.Placement) -> bool:

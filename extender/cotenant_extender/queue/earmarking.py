@@ -132,7 +132,7 @@ def _part(seen: fleet.Fleet, rows: rules.Array) -> fleet.Fleet:
 
 
 def end_lost(source: ledger.Ledger, *, now: float) -> None:
-    """Earmarks end where their GPU or node has closed, and where kube-scheduler leaves their pod alone."""
+    """End earmarks whose GPU or node has closed, and those of pods that kube-scheduler leaves alone."""
     for uid in source.earmarks.left_alone(now=now):
         source.leave(uid)
     standing = list(source.earmarks.items())

@@ -1,7 +1,7 @@
 """Why a job that waits is not even tried. Pure.
 
-Its gang is too large, of several priorities or not complete, it may be root on a shared GPU, or kube-scheduler left a
-pod alone or refused it just now.
+Its gang is too large, of several priorities or not complete, it may be root on a shared GPU, kube-scheduler left a pod
+alone or refused it just now, or its promise could not be written just now.
 """
 
 from collections.abc import Iterator
@@ -18,8 +18,8 @@ MAX_FOREIGN_TEXT = 256
 def obstacle(source: ledger.Ledger, entry: order.Entry, *, now: float) -> tuple[PackedReason, str] | None:
     """Return why an entry is not even tried, if so.
 
-    It is a gang that is too large, of several priorities or not complete, it may be root on a shared GPU, or
-    kube-scheduler left a pod alone or refused it just now.
+    It is a gang that is too large, of several priorities or not complete, it may be root on a shared GPU,
+    kube-scheduler left a pod alone or refused it just now, or its promise could not be written just now.
     """
     found = _lasting(source, entry)
     if found is not None:
@@ -27,7 +27,9 @@ def obstacle(source: ledger.Ledger, entry: order.Entry, *, now: float) -> tuple[
     member = next((one for one, _ in _set_back(source, entry, now=now)), None)
     if member is None:
         return None
-    report = (member.unschedulable or "").partition(" ")[2][:MAX_FOREIGN_TEXT]
+    if member.unschedulable is None:
+        return PackedReason.WAITING_FOR_TURN, _UNWRITTEN
+    report = member.unschedulable.partition(" ")[2][:MAX_FOREIGN_TEXT]
     why = "could not place it" if member.errored else "found no node"
     return PackedReason.INSUFFICIENT_HOST_RESOURCES, f"kube-scheduler {why}: {report}"
 
@@ -53,14 +55,18 @@ def _lasting(source: ledger.Ledger, entry: order.Entry) -> tuple[PackedReason, s
 
 _UNTRIED = (
     "kube-scheduler did not try the pod when it was promised a GPU, and it is promised none before that: look at its "
-    "scheduling gates and resource claims"
+    "resource claims"
+)
+_UNWRITTEN = (
+    "the API server did not carry out the write that promises the pod a GPU, which is tried again: look at the "
+    "admission webhooks and policies that see pods of its namespace"
 )
 
 
 def _set_back(
     source: ledger.Ledger, entry: order.Entry, *, now: float
 ) -> Iterator[tuple[records.Pod, earmarks.Setback]]:
-    """Pods that kube-scheduler refused just now."""
+    """Yield the pods that kube-scheduler refused just now, or whose promise could not be written."""
     for member in entry.members:
         setback = source.earmarks.setback(member.uid)
         if setback is not None and setback.until > now:

@@ -6,11 +6,12 @@ the message beside its numbers, at most every `INTERVAL_SECONDS` per pod. Who is
 new place when it is half, or twice, of what was told, and new words after `WORDS_SECONDS`: a few times in a long wait.
 Among thousands that wait, words and starts are told more rarely, `POD_SECONDS` for each of them: a report is up to
 three writes, with its event and with what the operator makes of it, and they delay Bindings.
+A pod whose report is still being written, or whose namespace has many that are, is looked at anew after that.
 A pod that has waited `EVENT_SECONDS` is told by an event, too: `kubectl describe pod` shows no words of conditions.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -84,6 +85,13 @@ class _Told:
     when: float = 0.0
 
 
+Room = Callable[[records.Pod], bool]
+
+
+def _everywhere(_: records.Pod) -> bool:
+    return True
+
+
 class _Pace(NamedTuple):
     """How much is told.
 
@@ -98,15 +106,22 @@ class _Pace(NamedTuple):
 
 
 class Reporter:
-    """Remembers what was written when."""
+    """Remembers what was written when.
 
-    def __init__(self) -> None:
+    Args:
+        room: whether a report on a pod can be taken now; asked again after each that was yielded.
+    """
+
+    def __init__(self, room: Room = _everywhere) -> None:
+        self._room = room
         self._told: dict[PodUID, _Told] = {}
 
-    def placed(self, source: ledger.Ledger, *, now: float) -> list[Report]:
-        """Return the conditions of placed pods to write now; they count as written."""
-        found = [self._placed(record, now=now) for record in source.index.unreported.values()]
-        return [report for report in found if report is not None]
+    def placed(self, source: ledger.Ledger, *, now: float) -> Iterator[Report]:
+        """Yield the conditions of placed pods to write now; they count as written."""
+        for record in source.index.unreported.values():
+            report = self._placed(record, now=now) if self._room(record) else None
+            if report is not None:
+                yield report
 
     def waiting(
         self,
@@ -128,9 +143,11 @@ class Reporter:
         policy = source.policy
         if policy is None:
             return
-        due = teller.waiting(
-            source, among=lambda record: (calm or record.request is None) and self._again(record, now=now) <= now
-        )
+
+        def is_due(record: records.Pod) -> bool:
+            return (calm or record.request is None) and self._again(record, now=now) <= now and self._room(record)
+
+        due = teller.waiting(source, among=is_due)
         due.sort(key=lambda pod: self._told[pod.record.uid].again)
         limit, events, waited = teller.asked + TALLIES, 0, False
         crowd = min(POD_SECONDS * len(source.index.pending), MOST_SECONDS)
@@ -140,7 +157,7 @@ class Reporter:
             if late(steps.BEGIN):
                 waited = True
                 yield None
-            if waited and source.pods.get(pod.record.uid) is not pod.record:
+            if not self._room(pod.record) or (waited and source.pods.get(pod.record.uid) is not pod.record):
                 continue
             words = teller.explain(source, policy, pod, now=now)
             start = teller.expected_start(pod.entry)
@@ -152,8 +169,9 @@ class Reporter:
             self._told = {uid: told for uid, told in self._told.items() if uid in source.pods}
 
     def failed(self, report: Report, *, now: float) -> None:
-        """Note that a report could not be written: it comes again soon."""
-        self._told[report.record.uid] = _Told(None, now + RECHECK_SECONDS)
+        """Note that a report could not be written: it comes again soon, but not at once."""
+        reason = report.reason if report.placed else None
+        self._told[report.record.uid] = _Told(reason, now + RECHECK_SECONDS)
 
     def _placed(self, record: records.Pod, *, now: float) -> Report | None:
         told = self._told.get(record.uid)
