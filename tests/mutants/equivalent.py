@@ -72,7 +72,7 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
     ),
     Equivalent(
         "ledger/ledger.py",
-        "Ledger._tell",
+        "Ledger._equip",
         "1",
         "2",
         1,
