@@ -75,11 +75,10 @@ def _set_back(
 
 def _too_large(source: ledger.Ledger, entry: order.Entry) -> str | None:
     most = None if source.policy is None else source.policy.spec.queue.max_gang_size
-    if entry.gang is None or most is None or max(entry.gang) <= most:
+    # No more pods count for a gang than its size.
+    if entry.gang is None or most is None or entry.gang[0] <= most:
         return None
-    field, (size, there) = f"metadata.annotations[{names.GANG}]", entry.gang
-    if size <= most:
-        return f"{field}: {there} pods are of this gang, above queue.maxGangSize of the PackingPolicy: at most {most}"
+    field, size = f"metadata.annotations[{names.GANG}]", entry.gang[0]
     return f"{field}: size {size} is above queue.maxGangSize of the PackingPolicy; set at most {most}"
 
 
