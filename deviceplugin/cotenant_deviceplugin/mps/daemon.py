@@ -230,7 +230,6 @@ class Daemon:
 
     async def _outlast_servers(self, daemon: int) -> None:
         """End the servers that have outlived their daemon once nobody else uses the GPU: no other one knows them."""
-        told = False
         while not self._stop.is_set():
             try:
                 users = await self._users(self._gpu)
@@ -243,12 +242,8 @@ class Daemon:
                 await signals.end(daemon, self._gpu, patience_seconds=0, quit_seconds=self._settings.quit_seconds)
             if not left or left == users:
                 return
-            if not told:
-                log.error("%s: servers %s live on without their daemon, and have clients", self._gpu, sorted(left))
-                told = True
-            waiting = (
-                f"servers of control daemon {daemon}, which has ended, have clients: they are replaced after those"
-            )
+            named = ", ".join(map(str, sorted(left)))
+            waiting = f"servers {named} live on without control daemon {daemon}: they are replaced after their clients"
             self._readiness.tell(self._gpu, waiting)
             await self._sleep(self._settings.look_seconds)
 
