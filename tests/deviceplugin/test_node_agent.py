@@ -15,6 +15,7 @@ from cotenant_deviceplugin.kube import cluster
 from cotenant_deviceplugin.mps import proof, supervision
 from cotenant_deviceplugin.mps.backend import Server
 from cotenant_deviceplugin.node import around
+from cotenant_deviceplugin.node.agent import NodeAgent
 from cotenant_deviceplugin.node.tasks import UNSPECIFIED
 from deviceplugin import fakes
 from node_kit import quick
@@ -220,18 +221,21 @@ async def test_a_gpu_on_which_no_limit_of_threads_holds_is_closed_and_says_so(fo
     await node.kubelet.end()
 
 
+def name_for_eviction(agent: NodeAgent, node: WholeNode, pid: int, *, published: gpunode.MPS) -> None:
+    """A supervisor finds that a process of the first GPU has to go."""
+    actions = (supervision.EvictStayers(pids=frozenset({pid})),)
+    agent.serious.append(
+        (node.first, supervision.Decision(state=supervision.State(), published=published, actions=actions))
+    )
+    agent.alarm.set()
+
+
 async def test_a_server_that_keeps_failing_asks_for_its_stayers_to_be_evicted(folder: Path) -> None:
     node = WholeNode(folder)
     async with node.offering() as agent:
         await started(node, node.bind())
         node.run_process(51, UID)
-        decision = supervision.Decision(
-            state=supervision.State(),
-            published=gpunode.MPS.FAULT,
-            actions=(supervision.EvictStayers(pids=frozenset({51})),),
-        )
-        agent.serious.append((node.first, decision))
-        agent.alarm.set()
+        name_for_eviction(agent, node, 51, published=gpunode.MPS.FAULT)
         await quick.until(lambda: wanted(node) == {gpunode.EvictionReason.BLOCKS_RECOVERY})
         assert (
             'cotenant_evictions_total{reason="BlocksGPURecovery"} 1.0'
@@ -243,13 +247,7 @@ async def test_only_tenants_are_asked_to_go_from_a_gpu_that_somebody_else_holds(
     node = WholeNode(folder)
     async with node.offering() as agent:
         node.run_process(51, UID)
-        decision = supervision.Decision(
-            state=supervision.State(),
-            published=gpunode.MPS.STOPPED,
-            actions=(supervision.EvictStayers(pids=frozenset({51})),),
-        )
-        agent.serious.append((node.first, decision))
-        agent.alarm.set()
+        name_for_eviction(agent, node, 51, published=gpunode.MPS.STOPPED)
         await quick.until(lambda: not agent.serious)
         assert wanted(node) == set()
 

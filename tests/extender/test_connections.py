@@ -3,9 +3,8 @@
 import asyncio
 import contextlib
 import functools
-import gc
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -191,15 +190,6 @@ async def _cut(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
 
 async def _babble(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     writer.write(b"what?\r\n\r\n")
-
-
-@pytest.fixture
-def unsearched() -> Iterator[None]:
-    """Let nothing search for garbage: the extender keeps what it has looked at twice out of every later search."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.mark.usefixtures("unsearched")

@@ -1,7 +1,8 @@
 """Writes that can wait: they let urgent ones go first, and are not forgotten."""
 
 import asyncio
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 from cotenant_extender import later
 from extender import virtual
@@ -23,6 +24,15 @@ class _Desk:
                 self.written.append(number)
 
 
+@contextmanager
+def _crowded(urgency: later.Urgency) -> Iterator[ExitStack]:
+    """As many urgent writes are under way as keep the others waiting."""
+    with ExitStack() as stack:
+        for _ in range(later.MANY):
+            stack.enter_context(urgency.urgent())
+        yield stack
+
+
 @virtual.time
 async def test_without_urgent_writes_they_are_written_at_once_and_in_order() -> None:
     clock, desk = asyncio.get_running_loop().time, _Desk()
@@ -39,9 +49,7 @@ async def test_they_wait_while_many_urgent_writes_are_under_way_and_a_moment_lon
     urgency = later.Urgency(clock)
     waiting = later.Later(urgency, clock)
     found = []
-    with ExitStack() as stack:
-        for _ in range(later.MANY):
-            stack.enter_context(urgency.urgent())
+    with _crowded(urgency):
         desk.put(waiting, 1)
         await asyncio.sleep(2.0)
         found.append(len(desk.written))
@@ -65,9 +73,7 @@ async def test_few_urgent_writes_keep_nobody_waiting() -> None:
 async def test_after_a_while_they_are_written_however_much_is_urgent() -> None:
     clock, desk = asyncio.get_running_loop().time, _Desk()
     urgency = later.Urgency(clock)
-    with ExitStack() as stack:
-        for _ in range(later.MANY):
-            stack.enter_context(urgency.urgent())
+    with _crowded(urgency):
         desk.put(later.Later(urgency, clock), 1)
         await asyncio.sleep(later.MAX_DELAY_SECONDS + 2 * later.PAUSE_SECONDS)
         assert desk.written == [1]
@@ -78,9 +84,7 @@ async def test_what_has_not_begun_is_forgotten_at_the_end() -> None:
     clock, desk = asyncio.get_running_loop().time, _Desk()
     urgency = later.Urgency(clock)
     waiting = later.Later(urgency, clock)
-    with ExitStack() as stack:
-        for _ in range(later.MANY):
-            stack.enter_context(urgency.urgent())
+    with _crowded(urgency):
         desk.put(waiting, 1)
         waiting.stop()
     await asyncio.sleep(later.MAX_DELAY_SECONDS + 1)
@@ -93,9 +97,7 @@ async def test_urgent_writes_that_hang_keep_nobody_waiting() -> None:
     clock, desk = asyncio.get_running_loop().time, _Desk()
     urgency = later.Urgency(clock)
     waiting = later.Later(urgency, clock)
-    with ExitStack() as stack:
-        for _ in range(later.MANY):
-            stack.enter_context(urgency.urgent())
+    with _crowded(urgency) as stack:
         await asyncio.sleep(later.HANGS_SECONDS + later.CALM_SECONDS)
         stack.enter_context(urgency.urgent())
         desk.put(waiting, 1)

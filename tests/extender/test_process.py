@@ -2,11 +2,9 @@
 
 import argparse
 import asyncio
-import gc
 import signal
 import socket
 import weakref
-from collections.abc import Iterator
 
 import fastapi
 import pytest
@@ -90,15 +88,6 @@ class Remembering(listeners.Door):
         """Remember it."""
         self.known.append(weakref.ref(connection))
         super().enter(connection)
-
-
-@pytest.fixture
-def unsearched() -> Iterator[None]:
-    """Let nothing search for garbage: the extender keeps what it has looked at twice out of every later search."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.mark.usefixtures("unsearched")
