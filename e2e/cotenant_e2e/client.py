@@ -1,17 +1,24 @@
-"""A small client of the API server: JSON over HTTPS, one connection for each request."""
+"""A small client of the API server: JSON over HTTPS, one connection for each request.
+
+A GET that is turned away with 429 is sent again when the answer says, as Kubernetes' own clients do: the API server
+does so while it begins to serve the objects of a new CustomResourceDefinition.
+"""
 
 import http.client
 import json
 import ssl
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
 from cotenant_api import errors, nesting
 
+from .waiting import Clock
+
 Json = dict[str, Any]
 
 MERGE_PATCH = "application/merge-patch+json"
+_ATTEMPTS: Final = 10
 
 
 class APIError(errors.CotenantError):
@@ -37,6 +44,7 @@ class Client:
     tls: ssl.SSLContext
     token: str = ""
     timeout_seconds: float = 30
+    clock: Clock = field(default_factory=Clock)
 
     def request(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Json:
         """Return the decoded answer.
@@ -45,7 +53,7 @@ class Client:
             APIError: the answer is none of 200 to 299.
             TemporaryError: there is no answer.
         """
-        code, text = self._exchange(method, path, body, content_type=content_type)
+        code, text, _ = self._asked_again(path) if method == "GET" else self._exchange(method, path, body, content_type)
         decoded = _decoded(text)
         if not 200 <= code < 300:
             raise APIError(method, path, code, decoded)
@@ -57,10 +65,19 @@ class Client:
         Raises:
             TemporaryError: there is no answer.
         """
-        code, _ = self._exchange(method, path, body, content_type="application/json")
+        code, _, _ = self._exchange(method, path, body, "application/json")
         return 200 <= code < 300
 
-    def _exchange(self, method: str, path: str, body: Any, *, content_type: str) -> tuple[int, bytes]:
+    def _asked_again(self, path: str) -> tuple[int, bytes, str]:
+        for _ in range(_ATTEMPTS - 1):
+            code, text, retry_after = self._exchange("GET", path, None, "application/json")
+            if code != http.client.TOO_MANY_REQUESTS or not retry_after.isdigit():
+                return code, text, retry_after
+            self.clock.pause(int(retry_after))
+        return self._exchange("GET", path, None, "application/json")
+
+    def _exchange(self, method: str, path: str, body: Any, content_type: str) -> tuple[int, bytes, str]:
+        """Return the code, the body and the header Retry-After ("" where there is none)."""
         headers = {"Content-Type": content_type, "Accept": "application/json"}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
@@ -71,7 +88,7 @@ class Client:
         try:
             connection.request(method, path, content, headers)
             answer = connection.getresponse()
-            return answer.status, answer.read()
+            return answer.status, answer.read(), answer.headers.get("Retry-After", "")
         except (OSError, http.client.HTTPException) as error:
             raise errors.TemporaryError(f"{method} {path}: {error!r}", delay_seconds=1) from error
         finally:
