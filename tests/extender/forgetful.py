@@ -46,14 +46,18 @@ def held_back(source: ledger.Ledger, queue: planning.Queue, *, now: float) -> li
 def _at_rest(
     source: ledger.Ledger, queue: planning.Queue, *, now: float
 ) -> tuple[ledger.Ledger, planning.Queue, float, float]:
-    """Return copies of which the queue does nothing more, from when on, and until when that was looked at."""
+    """Return copies of which the queue does nothing more, from when on, and until when that was looked at.
+
+    While that is looked at a job may have waited too long, so that GPUs are held for it, or for no other any more: then
+    some who had their turn before may have victims now, and have another turn.
+    """
     copied, living = _copied(source, queue)
     for _ in range(MOST_ROUNDS):
-        began = now
+        began, held = now, _held_gpus(copied)
         now, found = _decided(copied, living, now=now)
-        if not found:
+        if not found and _held_gpus(copied) == held:
             return copied, living, began, now
-    raise AssertionError(f"the queue does not come to rest: {found}")
+    raise AssertionError(f"the queue does not come to rest: {found or held}")
 
 
 def _decided(source: ledger.Ledger, queue: planning.Queue, *, now: float) -> tuple[float, list[str]]:
@@ -97,6 +101,11 @@ def _done(source: ledger.Ledger, queue: planning.Queue, *, now: float) -> list[s
 def _held(source: ledger.Ledger) -> set[str]:
     """For which pods GPUs are held while others leave."""
     return {", ".join(sorted(hold.holders)) for hold in source.holds if hold.since == -math.inf}
+
+
+def _held_gpus(source: ledger.Ledger) -> set[tuple[frozenset[str], frozenset[str]]]:
+    """For whom which GPUs are held, whatever for."""
+    return {(hold.holders, frozenset().union(*gpus.values())) for hold, gpus in source.holds.items()}
 
 
 def _without_memory(living: planning.Queue) -> planning.Queue:
