@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from cotenant_api import names
 from cotenant_api.names import NodeName, PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records, verbs
@@ -275,10 +276,7 @@ def test_a_gang_of_which_one_pod_gets_no_place_in_the_end_is_promised_nothing(mo
     assert booked(source) == {}
 
 
-SURPLUS = (
-    "the gang has its 2 pods without this one: give the pods of another job a gang of another name, or delete pods of "
-    "this one that have ended"
-)
+SURPLUS = "the gang has its 2 pods without this one: give the pods of another job a gang of another name"
 
 
 @pytest.mark.parametrize("most", [2, 256])
@@ -309,6 +307,30 @@ def test_a_bound_pod_keeps_its_place_in_a_gang_whoever_is_older() -> None:
         builders.put(source, builders.bound(name, 30, "n0", f"GPU-n0-{index}", annotations=builders.gang("g", 2)))
     assert told(source, "old")[1].startswith(SURPLUS)
     assert lifted(source) == []
+
+
+def test_a_job_that_needs_more_pods_than_its_gang_has_goes_on_when_the_first_have_succeeded() -> None:
+    source = builders.cluster(nodes=2)
+    for name, index in {"a": 0, "b": 1}.items():
+        done = builders.bound(name, 30, "n0", f"GPU-n0-{index}", annotations=builders.gang("g", 2), phase="Succeeded")
+        builders.put(source, done)
+    builders.put(source, member("c", 30, size=2), member("d", 30, size=2))
+    assert lifted(source) == ["c", "d"]
+
+
+def test_a_pod_that_is_made_again_beside_one_that_has_succeeded_completes_the_gang() -> None:
+    source = builders.cluster(nodes=2)
+    done = builders.bound("a", 30, "n0", "GPU-n0-0", annotations=builders.gang("g", 2), phase="Succeeded")
+    builders.put(source, done, member("b", 30, size=2))
+    assert lifted(source) == ["b"]
+
+
+def test_an_older_pod_with_a_gate_of_somebody_else_does_not_block_a_gang_that_has_its_pods() -> None:
+    source = builders.cluster(nodes=2)
+    gates = (names.PACKING_GATE, "others/gate")
+    builders.put(source, member("old", 10, size=2, created=NOW - 99, gates=gates))
+    builders.put(source, *(member(name, 10, size=2) for name in "ab"))
+    assert lifted(source) == ["a", "b"]
 
 
 def test_a_pod_that_replaces_one_that_is_being_deleted_counts_at_once() -> None:

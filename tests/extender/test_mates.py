@@ -5,6 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cotenant_api import names
 from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import index
@@ -19,9 +20,11 @@ STATES = {
     "waits": {},
     "lifted": {"gates": (), "earmark": "{}"},
     "bound": {"node": NodeName("n0"), "gates": ()},
+    "gated by others": {"gates": (names.PACKING_GATE, "others/gate")},
+    "succeeded": {"node": NodeName("n0"), "gates": (), "phase": "Succeeded"},
     "leaving": {"node": NodeName("n0"), "deleting": True},
 }
-ORDER = ("bound", "lifted", "waits", "leaving")
+ORDER = ("bound", "lifted", "waits", "gated by others", "succeeded", "leaving")
 
 
 @given(events=st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from([*STATES, "gone"])), max_size=20))

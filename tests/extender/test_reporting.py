@@ -9,7 +9,7 @@ from cotenant_api.names import NodeName, PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
-from cotenant_extender.queue import budgets, reporting
+from cotenant_extender.queue import budgets, reporting, telling
 from extender import builders
 from extender.builders import NOW
 from extender.queueing import queue, run, teller
@@ -217,3 +217,23 @@ def test_so_many_pods_are_told_at_a_time_and_the_others_next() -> None:
     second = [name for name, _ in due(reporter, source, now=NOW + 1.5)]
     assert len(first) == reporting.TALLIES
     assert sorted(first + second) == sorted(names)
+
+
+def test_placed_pods_that_cannot_be_told_come_after_those_that_were_not_tried() -> None:
+    source, reporter = builders.cluster(nodes=2), reporting.Reporter()
+    builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0"))
+    (failed,) = reporter.placed(source, now=NOW)
+    reporter.failed(failed, now=NOW)
+    builders.put(source, builders.bound("b", 40, "n1", "GPU-n1-0"))
+    told = reporter.placed(source, now=NOW + reporting.RECHECK_SECONDS)
+    assert [report.record.name for report in told] == ["b", "a"]
+
+
+def test_looking_for_those_to_be_told_ends_when_it_is_late_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telling, "ENTRIES_PER_STEP", 2)
+    source, reporter = waiting(*"abcdefg"), reporting.Reporter()
+    due(reporter, source, now=NOW)
+    found = list(reporter.waiting(source, teller(source), now=NOW + 1, late=lambda _: True))
+    first = next(place for place, report in enumerate(found) if report is not None)
+    assert first >= 3
+    assert len({report.record.name for report in found if report is not None}) == 7

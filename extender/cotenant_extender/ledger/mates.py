@@ -1,17 +1,30 @@
 """Which pods count for a gang: as many as its size, so that one too many neither completes nor blocks it. Pure.
 
-In a namespace anybody may make one more pod that says the same name and size. Pods that are bound, or that the queue
-has lifted, count before others, then the oldest, then by UID. A pod that is being deleted counts last: what replaces it
-may be there already.
+In a namespace anybody may make one more pod that says the same name and size. Pods that run, or are about to, count
+before those that wait, then the oldest, then by UID. Who cannot start yet, has succeeded or is being deleted counts
+last, in this order: what takes its place may be there already.
 """
 
 import bisect
+import enum
 import math
 
 from cotenant_api.names import PodUID
 from cotenant_extender import records
 
 Rank = tuple[int, float, PodUID]
+
+
+class _Stage(enum.IntEnum):
+    """How far a pod has come; a lower one counts first."""
+
+    BOUND = 0
+    LIFTED = 1
+    WAITS = 2
+    GATED = 3
+    """By a gate of somebody else."""
+    SUCCEEDED = 4
+    LEAVES = 5
 
 
 class Mates:
@@ -63,9 +76,13 @@ def _rank(record: records.Pod) -> Rank:
     return _stage(record), created, record.uid
 
 
-def _stage(record: records.Pod) -> int:
+def _stage(record: records.Pod) -> _Stage:
     if record.deleting:
-        return 3
+        return _Stage.LEAVES
+    if record.phase == "Succeeded":
+        return _Stage.SUCCEEDED
     if record.node is not None:
-        return 0
-    return 1 if record.earmark is not None and not record.gates else 2
+        return _Stage.BOUND
+    if record.gates and not record.gated:
+        return _Stage.GATED
+    return _Stage.LIFTED if record.earmark is not None and not record.gates else _Stage.WAITS

@@ -117,8 +117,12 @@ class Reporter:
         self._told: dict[PodUID, _Told] = {}
 
     def placed(self, source: ledger.Ledger, *, now: float) -> Iterator[Report]:
-        """Yield the conditions of placed pods to write now; they count as written."""
-        for record in source.index.unreported.values():
+        """Yield the conditions of placed pods to write now; they count as written.
+
+        Those that could not be written before come after all others: they may never be.
+        """
+        due = [record for record in source.index.unreported.values() if self._room(record)]
+        for record in sorted(due, key=self._failed_at):
             report = self._placed(record, now=now) if self._room(record) else None
             if report is not None:
                 yield report
@@ -144,12 +148,12 @@ class Reporter:
         if policy is None:
             return
 
-        def is_due(record: records.Pod) -> bool:
-            return (calm or record.request is None) and self._again(record, now=now) <= now and self._room(record)
-
-        due = teller.waiting(source, among=is_due)
-        due.sort(key=lambda pod: self._told[pod.record.uid].again)
-        limit, events, waited = teller.asked + TALLIES, 0, False
+        waited, due = False, list[telling.Waiting]()
+        for _ in self._due(source, teller, due, now=now, calm=calm):
+            if late(steps.BEGIN):
+                waited = True
+                yield None
+        limit, events = teller.asked + TALLIES, 0
         crowd = min(POD_SECONDS * len(source.index.pending), MOST_SECONDS)
         for pod in due[:LOOKED_AT]:
             if teller.asked >= limit:
@@ -168,10 +172,26 @@ class Reporter:
         if len(self._told) > 2 * len(source.pods) + 100:
             self._told = {uid: told for uid, told in self._told.items() if uid in source.pods}
 
+    def _due(
+        self, source: ledger.Ledger, teller: telling.Teller, found: list[telling.Waiting], *, now: float, calm: bool
+    ) -> steps.Steps[None]:
+        """Find in steps whose turn it is to be looked at, who has waited longest for it first."""
+
+        def is_due(record: records.Pod) -> bool:
+            return (calm or record.request is None) and self._again(record, now=now) <= now and self._room(record)
+
+        found += yield from teller.looked_for(source, among=is_due)
+        found.sort(key=lambda pod: self._told[pod.record.uid].again)
+
     def failed(self, report: Report, *, now: float) -> None:
         """Note that a report could not be written: it comes again soon, but not at once."""
         reason = report.reason if report.placed else None
         self._told[report.record.uid] = _Told(reason, now + RECHECK_SECONDS)
+
+    def _failed_at(self, record: records.Pod) -> float:
+        """By when the condition of a placed pod is tried again; 0: it was not tried."""
+        told = self._told.get(record.uid)
+        return told.again if told is not None and told.reason == PackedReason.PLACED else 0.0
 
     def _placed(self, record: records.Pod, *, now: float) -> Report | None:
         told = self._told.get(record.uid)

@@ -8,17 +8,16 @@ from typing import NamedTuple
 
 from cotenant_api import places
 from cotenant_api.pod import PackedReason
-from cotenant_extender import records, tenures
+from cotenant_extender import records, steps, tenures
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import fleet, holding, policies, rules, view
 from cotenant_extender.queue import earmarking, never, obstacles, order, planning, scene, seating, shortage, showing
 
 MAX_NAMED = 5
+ENTRIES_PER_STEP = 1000
+"""A step takes about two milliseconds: filter waits for it."""
 _UNTRIED = "; evicts nobody before kube-scheduler has said which nodes it accepts"
-_SURPLUS = (
-    "the gang has its {size} pods without this one: give the pods of another job a gang of another name, or delete "
-    "pods of this one that have ended"
-)
+_SURPLUS = "the gang has its {size} pods without this one: give the pods of another job a gang of another name"
 _LASTING = (
     PackedReason.GPU_MODEL_MISMATCH,
     PackedReason.NEVER_FITS,
@@ -63,14 +62,25 @@ class Teller:
 
     def waiting(self, source: ledger.Ledger, *, among: Callable[[records.Pod], bool] = _anybody) -> list[Waiting]:
         """Everybody who waits, or some of them, in order; those whose requests cannot be read last."""
+        return steps.finish(self.looked_for(source, among=among))
+
+    def looked_for(
+        self, source: ledger.Ledger, *, among: Callable[[records.Pod], bool] = _anybody
+    ) -> steps.Steps[list[Waiting]]:
+        """Look in steps for those who wait, as they were when the first began: see `waiting`."""
         found: list[Waiting] = []
         ahead = 0
-        for entry in self.queue.line.entries:
+        for number, entry in enumerate(list(self.queue.line.entries), start=1):
             still = [record for record in entry.members if source.earmarks.get(record.uid) is None]
             found.extend(Waiting(record, ahead + 1, entry) for record in still if among(record))
             ahead += len(still)
-        invalid = [pod for pod in source.index.pending.values() if pod.invalid is not None and among(pod)]
-        found.extend(Waiting(record, 0, None) for record in invalid)
+            if number % ENTRIES_PER_STEP == 0:
+                yield
+        for number, pod in enumerate(list(source.index.pending.values()), start=1):
+            if pod.invalid is not None and among(pod):
+                found.append(Waiting(pod, 0, None))
+            if number % ENTRIES_PER_STEP == 0:
+                yield
         return found
 
     def find(self, source: ledger.Ledger, record: records.Pod) -> Waiting | None:
