@@ -9,11 +9,12 @@ from cotenant_extender.queue import columns
 
 def drawn(draw: random.Random) -> columns.Row:
     kind = draw.randrange(columns.NO_KIND, 5)
-    return columns.Row(kind, draw.randrange(-3, 4), draw.uniform(0, 100), draw.random() < 0.5, draw.random() < 0.5)
+    flags = (draw.random() < 0.5 for _ in range(3))
+    return columns.Row(kind, draw.randrange(-3, 4), draw.uniform(0, 100), *flags)
 
 
 def told(found: columns.Columns) -> list[tuple[object, ...]]:
-    parts = (found.kind, found.priority, found.since, found.aged, found.gated)
+    parts = (found.kind, found.priority, found.since, found.aged, found.gated, found.barred)
     return list(zip(*(part.tolist() for part in parts), strict=True))
 
 
@@ -39,7 +40,7 @@ def test_entries_that_come_and_go_anywhere_leave_the_others_in_order(seed: int) 
 def test_an_empty_line_has_empty_arrays_again() -> None:
     found = columns.Columns()
     assert (len(found), told(found)) == (0, [])
-    found.read([columns.Row(1, 0, 0.0, False, True)])
+    found.read([columns.Row(1, 0, 0.0, False, True, False)])
     found.take(0)
     assert told(found) == []
     found.read([])

@@ -1,14 +1,17 @@
 """Pods that may run as root get no part of a GPU, unless the policy lets them."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from cotenant_api import names
 from cotenant_api.pod import PackedReason
+from cotenant_extender.ledger import ledger
+from cotenant_extender.queue import obstacles, order
 from extender import builders
 from extender.builders import NOW
-from extender.queueing import evicted, held, lifted, run, told
+from extender.queueing import evicted, held, lifted, member, queue, run, told
 
 
 def root(name: str, share: int = 40, **changes: Any) -> builders.Object:
@@ -74,3 +77,23 @@ def test_no_autoscaler_is_shown_a_pod_that_may_be_root_and_no_gpu_is_held_for_it
     for later in (60, 7200):
         assert run(source, now=NOW + later).lifts == ()
         assert held(source) == []
+
+
+def test_pods_too_many_and_pods_that_are_refused_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, looked_at = builders.cluster(nodes=2), list[str]()
+    asked = obstacles.obstacle
+
+    def obstacle(source: ledger.Ledger, entry: order.Entry, *, now: float) -> tuple[PackedReason, str] | None:
+        looked_at.append(entry.members[0].name)
+        return asked(source, entry, now=now)
+
+    assert source.policy is not None
+    monkeypatch.setattr(obstacles, "obstacle", obstacle)
+    builders.put(source, *(member(f"m{number:02}", 10, size=2, created=NOW - 9999) for number in range(20)))
+    builders.put(source, *(root(f"r{number:02}") for number in range(20)))
+    builders.put(source, builders.pod("last", 1, created=NOW))
+    passes = [queue(source).plan(source, source.policy, now=NOW, late=lambda _: True) for _ in range(99)]
+    assert [lift.record.name for plan in passes for lift in plan.lifts] == ["m00", "m01", "last"]
+    found = Counter(looked_at)
+    assert {name for name, count in found.items() if name > "m01" and name.startswith("m")} == set()
+    assert {found[name] for name in found if name.startswith("r")} == {1}

@@ -17,6 +17,7 @@ class Row(NamedTuple):
 
     Attributes:
         kind: number of a single pod's kind of request; `NO_KIND` of a gang.
+        barred: whether it is not tried as long as it is as it is: a gang that is not complete, or one that was refused.
     """
 
     kind: int
@@ -24,6 +25,7 @@ class Row(NamedTuple):
     since: float
     aged: bool
     gated: bool
+    barred: bool
 
 
 _TYPES: Final = {
@@ -32,6 +34,7 @@ _TYPES: Final = {
     "since": np.float64,
     "aged": np.bool_,
     "gated": np.bool_,
+    "barred": np.bool_,
 }
 
 
@@ -43,6 +46,7 @@ class Columns:
     since: rules.Array
     aged: rules.Array
     gated: rules.Array
+    barred: rules.Array
 
     def __init__(self) -> None:
         self._count = 0
@@ -87,4 +91,4 @@ class Columns:
 
 def row(entry: order.Entry, kind: int) -> Row:
     """Return what arrays hold of an entry whose kind has this number."""
-    return Row(kind, entry.priority, entry.since, entry.aged, entry.gated)
+    return Row(kind, entry.priority, entry.since, entry.aged, entry.gated, not entry.complete)

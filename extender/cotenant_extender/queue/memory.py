@@ -148,6 +148,11 @@ class Memory:
             self._screen(source)
         self._worth[place] = False
 
+    def bar(self, place: int) -> None:
+        """Note that an entry is refused under this policy, whatever is free."""
+        self.columns.barred[place] = True
+        self._worth[place] = False
+
     def guests(self, source: ledger.Ledger, hold: view.Hold) -> rules.Array:
         """Return the places of single pods that may fit on nodes of which GPUs are so held, but for the hold.
 
@@ -249,7 +254,7 @@ class Memory:
         self._screened = self._as_of(seen)
         by_hold = self._may_fit(seen, kinds, held=bool(source.holds))
         self._possible = by_hold.pop(0)
-        self._worth = self._single & (self._possible & ~self._out)[self.columns.kind]
+        self._worth = self._single & (self._possible & ~self._out)[self.columns.kind] & ~self.columns.barred
         self._permitted = np.zeros(len(self._entries), dtype=np.bool_)
         for hold in source.holds:
             may = by_hold.get(seen.holds.get(hold, _NONE))
@@ -286,7 +291,7 @@ class Memory:
         waiting = self._line or line.Line()
         mine = [entry for uid in hold.holders if (entry := waiting.of_pod(uid)) is not None]
         allowed[[self._place(entry) for entry in mine]] = True
-        allowed &= self._single
+        allowed &= self._single & ~self.columns.barred
         self._permitted |= allowed
         latest = int(seen.versions[(seen.hold == seen.holds[hold]).any(axis=1)].max(initial=0))
         for place in np.flatnonzero(allowed & ~self._worth):
@@ -303,7 +308,7 @@ class Memory:
     def _screen_gangs(self, seen: fleet.Fleet, kinds: screen.Kinds) -> None:
         """Which gangs are new, or may have a pod that fits on a row that was written since they failed."""
         failed: dict[int, int] = {}
-        for place in np.flatnonzero(~self._single).tolist():
+        for place in np.flatnonzero(~self._single & ~self.columns.barred).tolist():
             clock = self._gangs.get(self._entries[place].name, _NONE)
             self._worth[place] = clock < 0
             if clock >= 0:

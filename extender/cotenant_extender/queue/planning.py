@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cotenant_api.names import NodeName, PodUID
+from cotenant_api.pod import PackedReason
 from cotenant_extender import records, steps
 from cotenant_extender.ledger import ledger, verdicts
 from cotenant_extender.packing import policies
@@ -204,18 +205,25 @@ class Queue:
         this.catches_up = self._cuts >= PATIENCE
         this.hurry |= this.catches_up
         found.begin(source, catches_up=this.catches_up)
-        aged = [int(place) for place in np.flatnonzero(found.columns.aged)]
+        aged = np.flatnonzero(found.columns.aged & ~found.columns.barred).tolist()
         place = found.next(0)
         while place is not None:
             self._reserve(this, aged, before=place)
             if this.cut:
                 break
             entry = self.line.entries[place]
-            if obstacles.obstacle(source, entry, now=this.now) is None:
+            stopped = obstacles.obstacle(source, entry, now=this.now)
+            if stopped is None:
                 if this.full:
                     this.cut = True
                     break
                 self._try(this, place, entry)
+            elif stopped[0] is PackedReason.INVALID_REQUEST:
+                found.bar(place)
+                if this.late(1.0):
+                    # The next pass begins with one that is not barred.
+                    this.cut = True
+                    break
             place = found.next(place + 1)
         found.end()
         self._cuts = self._cuts + 1 if this.cut and not this.catches_up else 0

@@ -125,7 +125,7 @@ class Showing:
         self._follow()
         self._note(source, waiting, now=now)
         found, after = waiting.columns, policy.spec.queue.scale_up_after_seconds
-        places = np.flatnonzero(found.gated & (found.since <= now - after))
+        places = np.flatnonzero(found.gated & ~found.barred & (found.since <= now - after))
         made, contested = self._made(waiting, places, self._counts(waiting, places), now=now)
         full = np.array(sorted(contested), dtype=np.int64)
         self._turns.end(full, self._growth.grown(full), now=now)
