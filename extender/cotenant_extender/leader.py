@@ -125,7 +125,7 @@ class Leader:
         # Evictions that are under way for this queue end with it.
         self._queue.preemptions.end_all(self._ledger)
         self._ledger.end_all_holds()
-        self._ledger.reconsider(self._ledger.hosts.tries.stop())
+        self._ledger.reconsider(self._ledger.hosts.stop())
         self._begin()
 
     def _follow_clock(self) -> None:

@@ -1,5 +1,6 @@
 """Pods that end free the nodes that they kept others from, and no number of them makes a pass long."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -111,3 +112,37 @@ def test_only_so_many_pods_that_ended_are_remembered(source: ledger.Ledger, monk
     for _ in range(9):
         known.add(source.pods[PodUID("uid-a")])
     assert len(list(known.pairs(lambda _: ()))) == 3
+
+
+def test_a_pass_decides_anew_where_only_so_many_pods_may_go_and_the_next_goes_on(source: ledger.Ledger) -> None:
+    waiting = refused(source, 3 * verdicts.AT_ONCE, **with_ports(1))
+    leaves(source, "other", **with_ports(1))
+    left = [len(waiting)]
+    while source.hosts.departures:
+        verdicts.settle(source, now=NOW)
+        left.append(sum(1 for uid in waiting if source.hosts.tries.verdict(uid) is not None))
+    assert left[-1] == 0
+    assert max(before - after for before, after in itertools.pairwise(left)) <= verdicts.AT_ONCE
+
+
+def test_answers_that_expire_together_are_forgotten_in_several_passes(source: ledger.Ledger) -> None:
+    waiting = refused(source, 3 * verdicts.AT_ONCE)
+    for uid in waiting:
+        source.hosts.tries.learn(
+            uid, tries.Answer.of(source.seen().rows, np.ones(4, dtype=bool), silent=False, now=NOW)
+        )
+    passes, version = 0, -1
+    while source.version != version:
+        version = source.version
+        verdicts.settle(source, now=NOW + tries.EXPIRES_SECONDS)
+        passes += 1
+    assert passes >= 3
+    assert all(source.hosts.tries.verdict(uid) is None for uid in waiting)
+
+
+def test_who_answers_kube_scheduler_no_longer_forgets_who_has_left(source: ledger.Ledger) -> None:
+    refused(source, 1, **with_ports(1))
+    leaves(source, "other", **with_ports(1))
+    assert source.hosts.departures
+    source.reconsider(source.hosts.stop())
+    assert not source.hosts.departures

@@ -28,6 +28,11 @@ class Departures:
         """Return whether any comparison is left."""
         return self._current is not None or bool(self._left)
 
+    def clear(self) -> None:
+        """Forget all: whoever follows kube-scheduler later learns from its tries since then."""
+        self._left.clear()
+        self._current, self._rest = None, iter(())
+
     def add(self, record: records.Pod) -> None:
         """Note a pod that has left."""
         self._left.append(record)

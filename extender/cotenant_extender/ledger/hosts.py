@@ -39,6 +39,11 @@ class Hosts:
         if last is not None and not last.finished:
             self._depart(last)
 
+    def stop(self) -> list[PodUID]:
+        """Follow kube-scheduler's tries no longer. Return the pods of which less is known now."""
+        self.departures.clear()
+        return self.tries.stop()
+
     def _depart(self, record: records.Pod) -> None:
         """Keep a pod for the next passes, if there are any."""
         if self.tries.following and record.node is not None:

@@ -140,10 +140,16 @@ class Tries:
         else:
             self._silent[uid] = None
 
-    def silent(self) -> list[PodUID]:
-        """Return the pods whose last try ended without a question to filter; each is returned once."""
-        found = list(self._silent)
-        self._silent.clear()
+    @property
+    def any_silent(self) -> bool:
+        """Whether `silent` would return a pod."""
+        return bool(self._silent)
+
+    def silent(self, *, most: int) -> list[PodUID]:
+        """Return pods whose last try ended without a question to filter, at most so many; each is returned once."""
+        found = list(itertools.islice(self._silent, most))
+        for uid in found:
+            del self._silent[uid]
         return found
 
     def learn(self, uid: PodUID, answer: Answer) -> list[PodUID]:
@@ -186,9 +192,10 @@ class Tries:
         self._put(uid, replace(found, refused=found.refused.without([name])))
         return True
 
-    def expired(self, *, now: float) -> list[PodUID]:
-        """Forget old answers; return whose they were."""
-        found = list(itertools.takewhile(lambda uid: self._expiring[uid] <= now, self._expiring))
+    def expired(self, *, now: float, most: int) -> list[PodUID]:
+        """Forget old answers, at most so many; return whose they were."""
+        old = itertools.takewhile(lambda uid: self._expiring[uid] <= now, self._expiring)
+        found = list(itertools.islice(old, most))
         self._drop(found)
         return found
 

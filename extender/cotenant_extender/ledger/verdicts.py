@@ -19,6 +19,10 @@ PARTS = 5_000
 """So many parts of what pods exclude are compared in a pass: about five milliseconds."""
 KINDS_PER_PART = 4
 """So many different answers are looked at in the time in which one part is compared."""
+PARTS_PER_VERDICT = 100
+"""So many parts are compared in the time in which the verdict on one pod is changed, with all that follows."""
+AT_ONCE = PARTS // PARTS_PER_VERDICT
+"""So many verdicts are learned in a pass, and as many forgotten."""
 
 
 def asked(source: ledger.Ledger, uid: PodUID, names: Collection[NodeName], *, left: bool, now: float) -> None:
@@ -31,13 +35,15 @@ def asked(source: ledger.Ledger, uid: PodUID, names: Collection[NodeName], *, le
 
 def settle(source: ledger.Ledger, *, now: float) -> None:
     """Learn from tries in which filter was not asked, and forget verdicts that are old or whose reason has gone."""
-    for uid in source.hosts.tries.silent():
+    known, departures = source.hosts.tries, source.hosts.departures
+    for uid in known.silent(most=AT_ONCE):
         _learn(source, uid, (), now=now)
     source.reconsider(_freed(source))
-    if source.hosts.departures:
+    expired = known.expired(now=now, most=AT_ONCE)
+    source.reconsider(expired)
+    if departures or known.any_silent or len(expired) == AT_ONCE:
         # The next pass goes on with them.
         source.version += 1
-    source.reconsider(source.hosts.tries.expired(now=now))
 
 
 def _learn(source: ledger.Ledger, uid: PodUID, names: Collection[NodeName], *, now: float) -> None:
@@ -70,6 +76,7 @@ def _freed(source: ledger.Ledger) -> list[PodUID]:
             parts += 1 + waiting.excludes.parts + left.excludes.parts
             if waiting.excluded_by(left) and known.accept(waiting.uid, left.node):
                 freed.append(waiting.uid)
+                parts += PARTS_PER_VERDICT
         if parts >= PARTS:
             break
     return freed
