@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from cotenant_api import placement
-from cotenant_api.names import PodUID
+from cotenant_api.names import Namespace, PodUID
 from cotenant_extender import bursts, context, fencing, leadership, locks, records, slots, verbs, wire
 from cotenant_extender.kube import client, pods, transport
 from cotenant_extender.ledger import earmarks, views
@@ -27,6 +27,10 @@ LOG = logging.getLogger(__name__)
 
 IN_FLIGHT = 256
 """Of which a namespace has half at most (see `slots`)."""
+SLOT_SECONDS = 0.5
+"""A slot is waited for no longer: Bindings of the namespace hang, and its other pods come again later."""
+FENCES = 128
+"""Of which a namespace has a third at most."""
 ENOUGH = 128
 """While so many are asked for, kube-scheduler is kept from finding nodes for more; those that hang do not count."""
 ROOM_SECONDS = 0.1
@@ -39,6 +43,10 @@ FIRST_DELAY_SECONDS = 0.1
 MAX_DELAY_SECONDS = 1.0
 LEFTOVERS = 16
 """Of how many Bindings without reply it is found out at a time what became of them; namespaces take turns."""
+
+
+_UNKNOWN = "whether the Binding took effect is not known yet"
+_CROWDED = "writes to other pods of its namespace take long: look at the admission webhooks that see its pods"
 
 
 class Result(enum.StrEnum):
@@ -69,8 +77,9 @@ class Binder:
         self._urgency, self._freshness = shared.urgency, shared.freshness
         self._fences = fencing.Fences(shared)
         self._locks = locks.Locks()
-        self._slots = slots.Slots(IN_FLIGHT, part=1)
+        self._slots, self._fencing = slots.Slots(IN_FLIGHT, part=1), slots.Slots(FENCES)
         self._asked = slots.Moving(shared.stopwatch, hangs_seconds=leadership.BINDING_SECONDS)
+        self._hang: set[Namespace] = set()
         self._ended_one = asyncio.Event()
         self._bursts = bursts.Bursts(shared.stopwatch, shared.api.sleep)
         self._sent: dict[PodUID, int] = {}
@@ -114,6 +123,9 @@ class Binder:
         return "" if known is None else known.namespace
 
     async def _resolve_leftover(self, uid: PodUID) -> None:
+        if uid in self._locks:
+            # Whoever binds it finds out about it, and may wait long for a slot.
+            return
         async with self._locks.of(uid):
             record = self._ledger.pods.get(uid)
             if record is None or uid not in self._ledger.reserved:
@@ -131,6 +143,8 @@ class Binder:
         answered = {uid for uid in self._ledger.reserved if uid not in self._sent and uid not in self._locks}
         late, self._answered = answered & self._answered, answered
         for uid in sorted(late):
+            if uid in self._locks:
+                continue
             async with self._locks.of(uid):
                 record = self._ledger.pods.get(uid)
                 if record is None or record.node is not None or uid in self._sent:
@@ -173,7 +187,8 @@ class Binder:
         if record.node is not None:
             return _standing(record, asked)
         if record.uid in self._sent:
-            unresolved = await self._resolve(record)
+            async with self._fencing.within(record.namespace, 0) as may:
+                unresolved = await self._resolve(record) if may else f"{_UNKNOWN}, and {_CROWDED}"
             return None if unresolved is None else Outcome(Result.LOST, unresolved)
         pinned = self._ledger.reserved.get(record.uid)
         if pinned is not None:
@@ -196,11 +211,14 @@ class Binder:
         """
         if not self._leader.serves(now=self._latest()):
             return Outcome(Result.NOT_LEADING, f"this extender does not lead: {self._leader.describe()}")
-        earmark = self._ledger.earmark(record.uid, chosen, now=self._clock())
-        try:
-            await self._fences.promised(record, earmark)
-        except fencing.UNREADABLE as error:
-            return Outcome(Result.REFUSED, f"its earmark cannot be written: {error}")
+        async with self._fencing.within(record.namespace, 0) as may:
+            if not may:
+                return Outcome(Result.REFUSED, f"its earmark is not written, as {_CROWDED}")
+            earmark = self._ledger.earmark(record.uid, chosen, now=self._clock())
+            try:
+                await self._fences.promised(record, earmark)
+            except fencing.UNREADABLE as error:
+                return Outcome(Result.REFUSED, f"its earmark cannot be written: {error}")
         return None
 
     async def _commit(self, record: records.Pod, chosen: placement.Placement) -> Outcome | None:
@@ -208,8 +226,12 @@ class Binder:
         self._ledger.reserve(record.uid, chosen)
         term = self._leader.served
         try:
-            with self._asked.one():
-                async with self._slots.of(record.namespace):
+            # Whose last Binding hung has another that most likely does, too.
+            with contextlib.nullcontext() if record.namespace in self._hang else self._asked.one():
+                async with self._slots.within(record.namespace, SLOT_SECONDS) as may:
+                    if not may:
+                        self._ledger.release(record.uid)
+                        return Outcome(Result.REFUSED, f"it is not bound, as {_CROWDED}")
                     with self._urgency.urgent():
                         await self._bursts.turn()
                         return await self._send(record, chosen, term)
@@ -262,6 +284,7 @@ class Binder:
             await self._api.post_once(path, pods.binding(record, placed), timeout_seconds=seconds)
         except transport.UnansweredError as error:
             LOG.warning("bind %s/%s: the reply was lost, reading the pod: %s", record.namespace, record.name, error)
+            self._hang.add(record.namespace)
             unresolved = await self._resolve(record)
             return None if unresolved is None else Outcome(Result.LOST, unresolved)
         except (client.ConflictError, client.NotFoundError):
@@ -272,6 +295,7 @@ class Binder:
         finally:
             self._metrics.binds_in_flight.dec()
         self._sent.pop(record.uid, None)
+        self._hang.discard(record.namespace)
         if earmark is not None:
             self._metrics.placement_seconds.observe(max(self._clock() - earmark.made, 0.0))
         self._count(record, placed)
@@ -303,7 +327,7 @@ class Binder:
                 found = await self._ended(record)
             except fencing.UNREADABLE as error:
                 if self._stopwatch() + delay > until:
-                    return f"whether the Binding took effect is not known yet: {error}"
+                    return f"{_UNKNOWN}: {error}"
                 await self._api.sleep(delay)
                 delay = min(2 * delay, MAX_DELAY_SECONDS)
                 continue

@@ -35,6 +35,7 @@ class Reports:
     def __init__(self, shared: context.Context, start: Callable[[Coroutine[Any, Any, None]], None]) -> None:
         self._ledger, self._api, self._start = shared.ledger, shared.api, start
         self._clock, self._stopwatch = shared.clock, shared.stopwatch
+        self._leading, self._latest = shared.leadership, shared.latest
         self._slots = slots.Slots(IN_FLIGHT, part=3)
         self._later = later.Later(shared.urgency, shared.stopwatch)
         self._under_way: dict[Namespace, set[PodUID]] = {}
@@ -72,6 +73,9 @@ class Reports:
     def _stands(self, report: reporting.Report, reporter: reporting.Reporter, *, waited: float) -> bool:
         """Return whether a report is still to be written; where its pod has changed, it is found out anew what is."""
         record = report.record
+        if not self._leading.serves(now=self._latest()):
+            # Whoever serves now tells.
+            return False
         if report.placed:
             return record.uid in self._ledger.index.unreported
         known = self._ledger.pods.get(record.uid)

@@ -38,6 +38,20 @@ class Slots:
         finally:
             self._give_back(namespace)
 
+    @asynccontextmanager
+    async def within(self, namespace: str, seconds: float) -> AsyncIterator[bool]:
+        """Hold a slot for the block; False: none came within so many seconds. It is not waited for 0 seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._take(namespace)
+        except TimeoutError:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            self._give_back(namespace)
+
     async def _take(self, namespace: str) -> None:
         if namespace not in self._waiting and self._may_have(namespace):
             self._count(namespace, 1)

@@ -6,7 +6,7 @@ term, which moves its version, before anything is placed. A former leader that s
 bind that pod (see `fencing.foreign`).
 
 A pod that can be read and not marked keeps nobody waiting: a webhook of its namespace may be down, or its author may
-write it all the time. Where writes of a namespace time out while its pods can be read, its other pods are not even
+write it all the time. Where writes of a namespace take long while its pods can be read, its other pods are not even
 tried. GPUs that a former leader promised such a pod are reserved whole: that leader may be binding it to them, and
 nobody else knows how much of them, as the policy may be another since. The pod itself is not bound. The binder goes on
 trying to mark it (see `binder.Binder.doubt`).
@@ -35,17 +35,17 @@ FIRST_DELAY_SECONDS = 0.2
 MAX_DELAY_SECONDS = 5.0
 TRIES = 3
 """How often a pod that can be read is tried to be marked, before this extender serves without it."""
-TIMEOUTS = 2
-"""After so many timeouts, one after the other and without a pod that was marked, the pods of a namespace are given up.
+SLOW_WRITES = 3
+"""After so many slow writes, one after the other, the other pods of a namespace are given up, whatever came of these.
 
-Those of writes that were under way at once count as one: the API server may have stood still for a moment.
+Those that were under way at once count as one: the API server may have stood still for a moment.
 """
 SLOW_SECONDS = 1.0
-"""A failure that came sooner is no timeout, and keeps nobody waiting."""
+"""A write that took less keeps nobody waiting."""
 
 
-class _Timeouts(NamedTuple):
-    """How many timeouts of a namespace count, and when the latest of them was noted."""
+class _Slow(NamedTuple):
+    """How many slow writes of a namespace count, and when the latest of them was noted."""
 
     number: int = 0
     latest: float = -math.inf
@@ -58,7 +58,7 @@ class TakeOver:
         self._ledger, self._api = shared.ledger, shared.api
         self._fences = fencing.Fences(shared)
         self._tried: collections.Counter[PodUID] = collections.Counter()
-        self._timeouts: dict[Namespace, _Timeouts] = {}
+        self._slow: dict[Namespace, _Slow] = {}
         self._stopwatch = shared.stopwatch
 
     async def fence_all(self, still: Callable[[], bool]) -> bool:
@@ -73,7 +73,7 @@ class TakeOver:
             Whether all others are fenced; False where it leads no longer.
         """
         self._tried.clear()
-        self._timeouts.clear()
+        self._slow.clear()
         fenced: set[PodUID] = set()
         delay = FIRST_DELAY_SECONDS
         while still():
@@ -103,32 +103,31 @@ class TakeOver:
     async def _fence(self, record: records.Pod, turns: slots.Slots) -> PodUID | None:
         """Fence one pod, or give up where it can be read and not marked; None: not yet."""
         async with turns.of(record.namespace):
-            if self._timeouts.get(record.namespace, _Timeouts()).number >= TIMEOUTS:
-                self._give_up(record, transport.UnansweredError("writes to pods of its namespace time out"))
+            if self._slow.get(record.namespace, _Slow()).number >= SLOW_WRITES:
+                self._give_up(record, transport.UnansweredError("writes to pods of its namespace take long"))
                 return record.uid
             began = self._stopwatch()
             try:
                 await self._fences.taken_over(record, confirmed=True)
-                self._timeouts.pop(record.namespace, None)
+                self._note_slow(record.namespace, began, took=self._stopwatch() - began)
             except client.APIError as error:
                 self._give_up(record, error)
             except fencing.UNREADABLE as error:
                 LOG.warning("fencing %s/%s: %s", record.namespace, record.name, error)
-                slow = self._stopwatch() - began >= SLOW_SECONDS
-                readable = await self._fences.readable(record)
-                self._tried[record.uid] += readable
-                if readable and slow:
-                    self._note_timeout(record.namespace, began)
-                if self._tried[record.uid] == TRIES:
-                    self._give_up(record, error)
-                    return record.uid
-                return None
+                took = self._stopwatch() - began
+                if not await self._fences.readable(record):
+                    return None
+                self._note_slow(record.namespace, began, took=took)
+                self._tried[record.uid] += 1
+                if self._tried[record.uid] < TRIES:
+                    return None
+                self._give_up(record, error)
         return record.uid
 
-    def _note_timeout(self, namespace: Namespace, began: float) -> None:
-        known = self._timeouts.get(namespace, _Timeouts())
-        if began >= known.latest:
-            self._timeouts[namespace] = _Timeouts(known.number + 1, self._stopwatch())
+    def _note_slow(self, namespace: Namespace, began: float, *, took: float) -> None:
+        known = self._slow.get(namespace, _Slow())
+        if took >= SLOW_SECONDS and began >= known.latest:
+            self._slow[namespace] = _Slow(known.number + 1, self._stopwatch())
 
     def _give_up(self, record: records.Pod, error: Exception) -> None:
         self._ledger.earmarks.unmarked.add(record.uid)

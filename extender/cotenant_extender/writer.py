@@ -15,7 +15,7 @@ from typing import Any
 
 from cotenant_api import conditions, errors
 from cotenant_api.names import NodeName
-from cotenant_extender import context, evicting, fencing, policystatus, records, reports, slots
+from cotenant_extender import context, evicting, fencing, leadership, policystatus, records, reports, slots
 from cotenant_extender.kube import client, pods, transport
 from cotenant_extender.ledger import earmarks
 from cotenant_extender.queue import cleanup, earmarking, planning, preempting, showing
@@ -75,8 +75,9 @@ class Writer:
 
         What took too long for its turn is not written: the earmark ends, and the queue decides anew.
         """
+        term = self._leading.served
         async with self._turn(self._lifts, lift.record, seconds=earmarks.UNTRIED_SECONDS) as due:
-            standing = lift.earmark is None or self._ledger.earmarks.get(lift.record.uid) is lift.earmark
+            standing = self._serves(term) and self._ledger.earmarks.get(lift.record.uid) is lift.earmark
             if due and standing:
                 try:
                     await self._lift(lift)
@@ -151,14 +152,19 @@ class Writer:
 
         Where it fails, or took too long for its turn, the queue asks again.
         """
+        term = self._leading.served
         try:
             async with self._turn(self._lifts, record, seconds=showing.LIFT_SECONDS) as due:
-                if due:
+                if due and self._serves(term):
                     await self._without_report(record)
         except (client.NotFoundError, client.ConflictError):
             return
         except (client.APIError, errors.TemporaryError) as error:
             LOG.warning("taking back the report of %s/%s: %s", record.namespace, record.name, error)
+
+    def _serves(self, term: leadership.Term | None) -> bool:
+        """Return whether this extender still serves in the term in which something was decided."""
+        return self._leading.served is term and self._leading.serves(now=self._latest())
 
     async def _without_report(self, record: records.Pod) -> records.Pod:
         """Take a report back, and note the pod as it is then."""

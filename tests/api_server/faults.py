@@ -17,6 +17,7 @@ class Fault(enum.Enum):
     FAILED = "500, not carried out: a webhook of its namespace is down"
     ANSWERED = "it is answered as if it was carried out, and is not there: etcd was restored from before"
     HANGS = "it is not carried out, and nothing is heard of it until its sender's timeout: a webhook hangs"
+    SLOW = "it is carried out, after most of the time for which its sender waits"
     LATE = "its sender gives up, and it arrives when the test says so"
 
 

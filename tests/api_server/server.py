@@ -135,6 +135,8 @@ class Server:
         if fault is faults.Fault.HANGS:
             await asyncio.sleep(request.timeout_seconds)
             raise transport.UnansweredError("timed out")
+        if fault is faults.Fault.SLOW:
+            await asyncio.sleep(0.9 * request.timeout_seconds)
         if fault is faults.Fault.ANSWERED:
             return answers.success()
         if fault is faults.Fault.BUSY:

@@ -11,6 +11,7 @@ from cotenant_extender.ledger import ledger
 from cotenant_extender.queue import cleanup
 from extender import builders
 from extender.builders import NOW
+from extender.queueing import lift
 
 Object = dict[str, Any]
 
@@ -73,8 +74,17 @@ def test_a_gang_whose_last_pod_kube_scheduler_never_tries_is_evicted_after_a_min
     builders.put(source, bound_part("a"), part("b"))
     (waiting,) = (record for record in source.pods.values() if record.name == "b")
     source.earmark(waiting.uid, builders.place(source, waiting), now=NOW)
+    lift(source, "b", annotations=builders.gang("g", 2))
     assert due(cleaner, source, now=NOW) == []
     assert due(cleaner, source, now=NOW + 60) == [("a", True), ("b", True)]
+
+
+def test_a_gang_whose_last_promise_is_still_being_written_stays() -> None:
+    source, cleaner = builders.cluster(), cleanup.Cleaner()
+    builders.put(source, bound_part("a"), part("b"))
+    (waiting,) = (record for record in source.pods.values() if record.name == "b")
+    source.earmark(waiting.uid, builders.place(source, waiting), now=NOW)
+    assert due(cleaner, source, now=NOW) + due(cleaner, source, now=NOW + 90) == []
 
 
 def test_a_gang_that_became_whole_in_time_stays() -> None:

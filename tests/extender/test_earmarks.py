@@ -59,7 +59,7 @@ def test_after_a_refused_binding_the_pod_waits_then_tries_another_node_and_no_no
         PackedReason.INSUFFICIENT_HOST_RESOURCES,
         "kube-scheduler could not place it: binding rejected: 403; 1st in the queue",
     )
-    assert source.hosts.tries.silent() == []
+    assert source.hosts.tries.silent(most=99) == []
     builders.put(source, builders.pod("c", 80, created=NOW + 1))
     assert lifted(source, now=NOW + 1) == ["c"]
 
@@ -154,7 +154,7 @@ def test_a_report_that_filter_had_no_earmark_ends_none_and_refuses_no_node() -> 
     lift(source, "a", unschedulable=early)
     run(source, now=NOW + 1)
     assert booked(source) == {"GPU-n0-0": 40}
-    assert source.hosts.tries.silent() == []
+    assert source.hosts.tries.silent(most=99) == []
 
 
 def test_a_report_that_filter_had_no_earmark_for_a_gang_ends_none() -> None:
@@ -237,3 +237,21 @@ def test_a_pod_that_kube_scheduler_has_failed_for_days_waits_no_longer_than_othe
     setback = source.earmarks.setback(uid)
     assert setback is not None
     assert setback.until == NOW + earmarks.BACKOFF_LIMIT_SECONDS
+
+
+def test_a_pod_that_could_not_be_marked_may_be_bound_once_it_bears_a_promise_of_this_term() -> None:
+    source = builders.cluster()
+    builders.put(source, builders.pod("a"))
+    source.earmarks.leader = "this term"
+    source.earmarks.unmarked.add(PodUID("uid-a"))
+    run(source)
+    lift(source, "a")
+    assert not source.earmarks.unmarked
+
+
+def test_a_pod_that_could_not_be_marked_and_is_bound_all_the_same_is_forgotten() -> None:
+    source = builders.cluster()
+    builders.put(source, builders.pod("a"))
+    source.earmarks.unmarked.add(PodUID("uid-a"))
+    builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0", version=2))
+    assert not source.earmarks.unmarked

@@ -217,5 +217,10 @@ def test_a_pod_that_kubelet_does_not_take_up_is_expected_to_stay_as_long_again()
 
 def test_what_is_reserved_for_a_pod_that_cannot_be_marked_may_be_so_for_ever() -> None:
     source = knowing(100, 200, 900)
-    source.earmarks.unmarked.add(PodUID("uid-it"))
-    assert expected(source, running(None)) > 1e9
+    raw, uid = builders.pod("it", gates=()), PodUID("uid-it")
+    raw["metadata"]["ownerReferences"] = OWNER
+    builders.put(source, raw)
+    source.reserve(uid, builders.place(source, source.pods[uid]))
+    assert expected(source, raw) < 1e9
+    source.earmarks.unmarked.add(uid)
+    assert expected(source, raw) > 1e9

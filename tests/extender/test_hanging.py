@@ -7,6 +7,7 @@ from api_server.faults import Fault
 from api_server.server import Server
 from cotenant_api import names
 from cotenant_api.names import GPUUID, NodeName, PodUID
+from cotenant_extender import binder
 from cotenant_extender.kube import pods, transport
 from cotenant_extender.ledger import earmarks
 from cotenant_extender.queue import reporting
@@ -36,6 +37,12 @@ def reason(server: Server, name: str, namespace: str = "team") -> str:
 def crowd(server: Server, *, share: int, size: int = CROWD, **changes: Any) -> None:
     for number in range(size):
         server.put(pods.PODS, builders.pod(f"s{number:03}", share, namespace=SLOW, **changes))
+
+
+def promised_by_another() -> dict[str, str]:
+    """Annotations of a pod to which a former leader promised a GPU."""
+    note = earmarks.Note(node=NodeName("n0"), gpus=(GPUUID("GPU-n0-0"),), leader="former")
+    return {names.EARMARK: note.to_json()}
 
 
 @virtual.time
@@ -144,7 +151,7 @@ async def test_a_take_over_waits_seconds_for_a_namespace_whose_writes_hang_howev
     async with running.extender(server) as rig:
         began = running.clock()
         await rig.serving()
-        assert running.clock() - began < 5
+        assert running.clock() - began < 8
         unmarked = rig.extender.ledger.earmarks.unmarked
         assert len(unmarked) == CROWD
         assert PodUID("uid-b") not in unmarked
@@ -170,6 +177,33 @@ async def test_a_take_over_marks_all_pods_of_a_namespace_whose_writes_hung_for_a
     async with running.extender(server) as rig:
         await rig.serving()
         assert not rig.extender.ledger.earmarks.unmarked
+
+
+def odd(request: transport.Request) -> bool:
+    """Whether it is of every other pod of the namespace."""
+    return bool(hang(request)) and int(request.path.rpartition("s")[2]) % 2 == 1
+
+
+@virtual.time
+async def test_a_take_over_waits_seconds_for_a_namespace_of_which_some_writes_hang() -> None:
+    server = running.server()
+    crowd(server, share=10, gates=())
+    server.fault = lambda request: Fault.HANGS if odd(request) else None
+    async with running.extender(server) as rig:
+        began = running.clock()
+        await rig.serving()
+        assert running.clock() - began < 8
+
+
+@virtual.time
+async def test_a_take_over_waits_seconds_for_a_namespace_whose_writes_are_slow() -> None:
+    server = running.server()
+    crowd(server, share=10, gates=())
+    server.fault = lambda request: Fault.SLOW if hang(request) else None
+    async with running.extender(server) as rig:
+        began = running.clock()
+        await rig.serving()
+        assert running.clock() - began < 8
 
 
 @virtual.time
@@ -215,7 +249,34 @@ async def test_bindings_that_hang_keep_nobody_else_waiting_for_filter_or_for_a_b
         assert await rig.filtered("b", places[PodUID("uid-b")]) == [places[PodUID("uid-b")]]
         assert await rig.bound("b", places[PodUID("uid-b")]) == ""
         assert running.clock() - began < 5
+        await asyncio.sleep(5)
+        # kube-scheduler comes again with those that were refused.
+        hung += [
+            asyncio.ensure_future(rig.bound(name, places[PodUID(f"uid-{name}")], namespace=SLOW))
+            for name in NAMES[128:400]
+        ]
+        await asyncio.sleep(0.1)
+        began = running.clock()
+        assert await rig.filtered("b", places[PodUID("uid-b")]) != []
+        assert running.clock() - began < 1
         for task in hung:
+            task.cancel()
+
+
+@virtual.time
+async def test_pods_that_cannot_be_marked_have_few_writes_under_way_however_many_are_to_be_bound() -> None:
+    server = running.server(nodes=16, gpus=8)
+    crowd(server, share=10, size=200, gates=(), annotations=promised_by_another())
+    server.fault = hang
+    async with running.extender(server) as rig:
+        await rig.serving()
+        before = server.sent("PATCH", f"/{SLOW}/")
+        asked = [asyncio.ensure_future(rig.bound(name, "n0", namespace=SLOW)) for name in NAMES[:200]]
+        await asyncio.sleep(0.5)
+        assert server.sent("PATCH", f"/{SLOW}/") - before <= binder.FENCES // 2
+        assert sum(1 for task in asked if task.done()) >= 100
+        assert all("take long" in task.result() for task in asked if task.done())
+        for task in asked:
             task.cancel()
 
 

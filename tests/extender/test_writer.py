@@ -5,8 +5,11 @@ import inspect
 
 import pytest
 
-from cotenant_api.names import NodeName
+from api_server.faults import Fault
+from cotenant_api.names import NodeName, PodUID
+from cotenant_extender import writer
 from cotenant_extender.kube import pods, transport
+from cotenant_extender.queue import earmarking
 from extender import builders, running, virtual
 
 
@@ -56,3 +59,23 @@ async def test_a_late_reply_that_a_gpunode_is_gone_does_not_remove_one_that_was_
         await running.until(lambda: not source.graves.doubtful, "the pod has ended")
         assert source.offers(NodeName("n0"))
         assert source.claims == {}
+
+
+@virtual.time
+async def test_a_gate_is_lifted_for_the_autoscaler_only_while_the_extender_that_decided_it_serves() -> None:
+    server = running.server(nodes=0)
+    async with running.extender(server) as rig:
+        await rig.serving()
+        for name in ("first", "last"):
+            server.put(pods.PODS, builders.pod(name))
+        await running.until(lambda: "uid-last" in rig.extender.ledger.pods, "known")
+        server.fault = lambda request: Fault.HANGS if request.method == "PATCH" else None
+        asked = [*["first"] * writer.LIFTS, "last"]
+        known = [rig.extender.ledger.pods[PodUID(f"uid-{name}")] for name in asked]
+        lifts = [earmarking.Lift(record=record, earmark=None) for record in known]
+        begun = [asyncio.ensure_future(rig.extender.writer.lift(lift)) for lift in lifts]
+        await asyncio.sleep(1)
+        rig.extender.leader.step_down()
+        server.fault = lambda _: None
+        await asyncio.wait(begun)
+        assert "schedulingGates" in server.pod("last")["spec"]

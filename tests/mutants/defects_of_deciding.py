@@ -402,8 +402,8 @@ DEFECTS: Final = (
     Defect(
         "an unread fence counts as done",
         "takeover.py",
-        "                return None\n        return record.uid",
-        "                return record.uid\n        return record.uid",
+        "                if not await self._fences.readable(record):\n                    return None",
+        "                if not await self._fences.readable(record):\n                    return record.uid",
         "a take-over ends when every pod is fenced",
     ),
     Defect(

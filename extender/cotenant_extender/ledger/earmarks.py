@@ -147,11 +147,11 @@ class Earmarks:
         return found
 
     def under_way(self, uid: PodUID) -> bool:
-        """Return whether kube-scheduler has tried a pod since it was promised GPUs, and has not reported that in vain.
+        """Return whether a promise is being written, or kube-scheduler has tried its pod and not reported that in vain.
 
         It may wait for a volume, for up to its `bindTimeoutSeconds` of 10 minutes.
         """
-        return uid in self._live and uid not in self._unasked
+        return uid in self._live and (uid in self._unlifted or uid not in self._unasked)
 
     def left_alone(self, *, now: float) -> list[PodUID]:
         """Return the pods that kube-scheduler has left alone for so long that their earmarks end."""
@@ -178,6 +178,7 @@ class Earmarks:
             return
         if record.uid in self._unlifted and bears(record, self._live[record.uid]):
             self._unlifted.discard(record.uid)
+            self.unmarked.discard(record.uid)
             self._unasked[record.uid] = now
         stood = None if known is None else known.unschedulable
         if record.unschedulable in (None, stood):
@@ -207,6 +208,7 @@ class Earmarks:
         self.drop(uid)
         self._setbacks.pop(uid, None)
         self.untried.discard(uid)
+        self.unmarked.discard(uid)
         self._left_alone.pop(uid, None)
 
     def clear(self) -> None:
