@@ -11,7 +11,7 @@ from cotenant_extender import binder, context, feed, later, leadership, takeover
 from cotenant_extender.kube import watches
 from cotenant_extender.ledger import drift, overbooked
 from cotenant_extender.packing import occupancy, policies
-from cotenant_extender.queue import cleanup, planning, reporting, telling
+from cotenant_extender.queue import cleanup, passes, planning, reporting, telling
 
 LOG = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ Else telling thousands who wait would be most of what the leader does.
 """
 MIN_PAUSE_SECONDS = 0.005
 MAX_PAUSE_SECONDS = 0.05
-FIRST_CELLS = planning.CELLS_PER_PASS // 64
+FIRST_CELLS = passes.CELLS_PER_PASS // 64
 """At how many GPUs the first pass under a policy may look."""
 PASS_SECONDS = 0.025
 """How long a pass may take before it is cut, and the next made shorter: requests wait for it."""
@@ -319,7 +319,7 @@ def cells_after(cells: int, *, took: float, cut: bool) -> int:
     """
     if took > PASS_SECONDS:
         return max(int(cells * PASS_SECONDS / took), 1) if cut else cells
-    return min(max(2 * cells, 1), planning.CELLS_PER_PASS)
+    return min(max(2 * cells, 1), passes.CELLS_PER_PASS)
 
 
 async def _relist(lists: Sequence[watches.Watch]) -> None:

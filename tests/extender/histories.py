@@ -15,7 +15,7 @@ from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import records, steps
 from cotenant_extender.ledger import drift, lists, views
 from cotenant_extender.packing import causes, fleet, placing, rules
-from cotenant_extender.queue import earmarking, obstacles, order, planning, preempting, scene
+from cotenant_extender.queue import earmarking, obstacles, order, passes, planning, preempting, scene
 from extender import builders, forgetful, together
 from extender.builders import H200, NOW, T4
 
@@ -200,7 +200,7 @@ class Histories(RuleBasedStateMachine):
                 raw["metadata"]["deletionTimestamp"] = builders.timestamp(self.now)
                 self.tell(raw)
 
-    def higher_priorities_go_first(self, plan: planning.Plan, seen: fleet.Fleet) -> None:
+    def higher_priorities_go_first(self, plan: passes.Plan, seen: fleet.Fleet) -> None:
         """Who has a higher priority than all that a pass placed, and still waits, did not fit before that pass."""
         placed = [lift.record.priority for lift in plan.lifts if lift.earmark is not None]
         for entry in self.queue.line.entries if placed else ():

@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender.ledger import ledger
-from cotenant_extender.queue import planning, telling
+from cotenant_extender.queue import passes, planning, telling
 from extender import builders
 from extender.builders import NOW
 
@@ -33,7 +33,7 @@ def _both(source: ledger.Ledger) -> tuple[planning.Queue, telling.Teller]:
     return _QUEUES[source]
 
 
-def run(source: ledger.Ledger, *, now: float = NOW) -> planning.Plan:
+def run(source: ledger.Ledger, *, now: float = NOW) -> passes.Plan:
     """A pass."""
     assert source.policy is not None
     return queue(source).plan(source, source.policy, now=now)

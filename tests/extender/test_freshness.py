@@ -9,7 +9,7 @@ import pytest
 from cotenant_extender.kube import pods
 from cotenant_extender.ledger import fleets
 from cotenant_extender.packing import policies
-from cotenant_extender.queue import planning
+from cotenant_extender.queue import passes, planning
 from extender import builders, running, virtual
 from extender.running import until
 
@@ -72,7 +72,7 @@ async def test_telling_why_pods_wait_waits_for_the_fleet_of_another_policy(
     server = running.server(nodes=NODES, gpus=1, **LIMIT)
     plan, generations = planning.Queue.plan, itertools.count(2)
 
-    def changes(self: planning.Queue, source: Any, *arguments: Any, **named: Any) -> planning.Plan:
+    def changes(self: planning.Queue, source: Any, *arguments: Any, **named: Any) -> passes.Plan:
         """Another policy comes in the moment that follows each pass."""
         found = plan(self, source, *arguments, **named)
         policy = builders.in_force(generation=next(generations), **LIMIT)

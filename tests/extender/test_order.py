@@ -7,7 +7,7 @@ import pytest
 from cotenant_api import names
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
-from cotenant_extender.queue import planning
+from cotenant_extender.queue import passes
 from extender import builders
 from extender.builders import NOW
 from extender.queueing import booked, held, lifted, ordered, queue, run, teller, told, waiting_for
@@ -139,10 +139,10 @@ def test_nodes_that_kube_scheduler_would_refuse_are_not_earmarked() -> None:
 
 def test_a_pass_ends_after_so_many_lifts_and_the_next_goes_on() -> None:
     source = builders.cluster(nodes=40)
-    count = planning.LIFTS_PER_PASS + 2
+    count = passes.LIFTS_PER_PASS + 2
     builders.put(source, *(builders.pod(f"p{number}", 50) for number in range(count)))
     first = run(source)
-    assert (len(first.lifts), first.cut) == (planning.LIFTS_PER_PASS, True)
+    assert (len(first.lifts), first.cut) == (passes.LIFTS_PER_PASS, True)
     second = run(source)
     assert (len(second.lifts), second.cut) == (2, False)
 

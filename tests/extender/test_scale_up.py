@@ -10,7 +10,7 @@ from cotenant_api.names import NodeName, PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records, steps
 from cotenant_extender.ledger import ledger
-from cotenant_extender.queue import newnodes, planning, scaleup, showing
+from cotenant_extender.queue import newnodes, passes, planning, scaleup, showing
 from extender import builders
 from extender.builders import H200, NOW, T4
 from extender.queueing import end, full, lifted, member, run, told, words
@@ -49,7 +49,7 @@ def test_what_fits_is_earmarked_instead() -> None:
 
 
 def test_a_pass_that_was_cut_short_shows_nobody_who_was_not_tried() -> None:
-    count = planning.LIFTS_PER_PASS + 2
+    count = passes.LIFTS_PER_PASS + 2
     source = builders.cluster(nodes=count, gpus=1)
     builders.put(source, *(waits(f"p{number:03}", 60) for number in range(count)))
     plan = run(source)

@@ -13,7 +13,7 @@ from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_extender import garbage, leader, records, steps, takeover, turns
 from cotenant_extender.ledger import drift, earmarks, fleets, ledger, lists
 from cotenant_extender.packing import fleet
-from cotenant_extender.queue import line, planning
+from cotenant_extender.queue import line, passes, planning
 from extender import builders, queueing, running, virtual
 from extender.builders import NOW
 from extender.running import until
@@ -340,7 +340,7 @@ def test_a_pod_that_is_bound_between_two_steps_of_a_take_over_is_promised_nothin
         (1_000_000, 2 * leader.PASS_SECONDS, True, 500_000),
         (1_000_000, 2 * leader.PASS_SECONDS, False, 1_000_000),
         (1_000_000, leader.PASS_SECONDS / 2, True, 2_000_000),
-        (planning.CELLS_PER_PASS, 0.0, True, planning.CELLS_PER_PASS),
+        (passes.CELLS_PER_PASS, 0.0, True, passes.CELLS_PER_PASS),
         (1, 100.0, True, 1),
     ],
 )

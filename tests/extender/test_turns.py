@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from cotenant_extender.ledger import ledger
-from cotenant_extender.queue import planning
+from cotenant_extender.queue import passes, planning
 from extender import builders
 from extender.builders import NOW
 from extender.queueing import end
@@ -37,7 +37,7 @@ class Passes:
 
         monkeypatch.setattr(self.queue._memory, "failed", counted)
 
-    def __call__(self) -> planning.Plan:
+    def __call__(self) -> passes.Plan:
         """Do a pass, which is late after `TRIES` tries."""
         assert self.source.policy is not None
         self._began = len(self.tries)
@@ -48,7 +48,7 @@ class Passes:
     def _late(self, part: float) -> bool:
         return len(self.tries) - self._began >= part * TRIES
 
-    def until(self, holds: Callable[[planning.Plan], bool], *, between: Callable[[], None] = lambda: None) -> int:
+    def until(self, holds: Callable[[passes.Plan], bool], *, between: Callable[[], None] = lambda: None) -> int:
         """Return after how many passes a plan is as wanted."""
         for number in range(1, 200):
             if holds(self()):
@@ -57,7 +57,7 @@ class Passes:
         raise AssertionError("nobody ever gets a turn")
 
 
-def lifts(name: str) -> Callable[[planning.Plan], bool]:
+def lifts(name: str) -> Callable[[passes.Plan], bool]:
     """Whether a plan lifts this pod."""
     return lambda plan: name in [lift.record.name for lift in plan.lifts if lift.earmark is not None]
 

@@ -311,7 +311,7 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "the keys that are compared here have the same number",
     ),
     Equivalent(
-        "queue/planning.py",
+        "queue/passes.py",
         "module",
         "128",
         "127",

@@ -7,7 +7,7 @@ priority; show the autoscaler what fits nowhere.
 
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from cotenant_extender.queue import (
     memory,
     obstacles,
     order,
+    passes,
     preempting,
     preemption,
     questions,
@@ -35,10 +36,6 @@ from cotenant_extender.queue import (
     vain,
 )
 
-LIFTS_PER_PASS = 128
-"""Filter and bind are answered between passes."""
-CELLS_PER_PASS = 2_000_000
-"""GPUs that are looked at in one pass, as often as they are, at most; see `leader` for how many there are."""
 PATIENCE = 4
 """So many passes that are late let nobody use what is held; the next does all the same.
 
@@ -46,60 +43,6 @@ After so many passes in a row that were cut, one catches up: see `memory`.
 """
 NEAR = 64
 """Jobs at the head of the line that are asked before one behind them evicts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What a pass decided.
-
-    Attributes:
-        lifts: gates to lift, with earmarks or for the autoscaler, and earmarks to write again.
-        evictions: who is to be evicted for whom.
-        unheard: pods without a gate of which kube-scheduler has yet to say what it finds: a report that stands says
-            nothing any more.
-        cut: more can be decided at once: the pass ended so that others get their turn meanwhile.
-    """
-
-    lifts: tuple[earmarking.Lift, ...]
-    evictions: tuple[preempting.Eviction, ...]
-    unheard: tuple[records.Pod, ...]
-    cut: bool
-
-
-class _Pass:
-    """State of one pass.
-
-    Attributes:
-        late: whether it has taken so long that others are to get their turn.
-        catches_up: whether it leaves out what changed since earlier passes were cut: see `memory`.
-        tried_all: whether all that may fit were tried in it.
-        looked_at_before: places in the line of those that were expected to start nowhere, and may be by now.
-    """
-
-    def __init__(
-        self, source: ledger.Ledger, policy: policies.InForce, *, now: float, cells: int, late: steps.Late
-    ) -> None:
-        self.source, self.policy, self.now, self.most_cells, self.late = source, policy, now, cells, late
-        self.lifts: list[earmarking.Lift] = []
-        self.evictions: list[preempting.Eviction] = []
-        self.unheard: list[records.Pod] = []
-        self.lifted: set[order.Name] = set()
-        self.unsuited: set[int] = set()
-        self.looked_at_before: list[int] = []
-        self.cells, self.hurry = 0, False
-        self.cut = self.reserved = self.more_guests = self.catches_up = self.tried_all = False
-
-    @property
-    def full(self) -> bool:
-        """Whether others are to get their turn."""
-        return len(self.lifts) >= LIFTS_PER_PASS or self.cells >= self.most_cells or self.may_end(1.0)
-
-    def may_end(self, part: float) -> bool:
-        """Return whether this part of the time has passed.
-
-        Unless nobody was tried in this pass or, by `hurry`, the last.
-        """
-        return (self.cells > 0 or not self.hurry) and self.late(part)
 
 
 class Queue:
@@ -146,10 +89,10 @@ class Queue:
         policy: policies.InForce,
         *,
         now: float,
-        cells: int = CELLS_PER_PASS,
+        cells: int = passes.CELLS_PER_PASS,
         late: steps.Late = steps.never,
-    ) -> Plan:
-        """One pass, which is cut when it has looked at so many GPUs, has lifted `LIFTS_PER_PASS` gates, or is late.
+    ) -> passes.Plan:
+        """One pass, which is cut when it has looked at so many GPUs, has lifted as many gates as may be, or is late.
 
         What a pass that was late had no time for, to make room and to show, the next one does first.
         """
@@ -164,7 +107,7 @@ class Queue:
         self._roster.note(source, touched)
         self._searches.again(self.preemptions.review(source, self.line, now=now))
         self._searches.again(self.questions.heard_of(self.line, touched))
-        this = _Pass(source, policy, now=now, cells=cells, late=late)
+        this = passes.Pass(source, policy, now=now, cells=cells, late=late)
         if policy.places:
             self._memory.follow(source, self.line)
             self._do(this)
@@ -173,7 +116,7 @@ class Queue:
             self.preemptions.end_all(source)
         more = this.cut or this.more_guests or this.catches_up
         unheard = tuple(this.unheard)
-        return Plan(lifts=tuple(this.lifts), evictions=tuple(this.evictions), unheard=unheard, cut=more)
+        return passes.Plan(lifts=tuple(this.lifts), evictions=tuple(this.evictions), unheard=unheard, cut=more)
 
     def refused(
         self, source: ledger.Ledger, victim: records.Pod, budget: budgets.Budget | None = None, *, now: float
@@ -188,7 +131,7 @@ class Queue:
         """
         self._searches.again(self.preemptions.end_for(source, uid))
 
-    def _do(self, this: _Pass) -> None:
+    def _do(self, this: passes.Pass) -> None:
         """All phases in order, from the one on that the last pass left; one at least."""
         phases = (self._place, self._preempt, self._show)
         begin, self._phase, this.hurry = self._phase, 0, self._hurry
@@ -199,7 +142,7 @@ class Queue:
             phase(this)
         self._hurry = this.cut and not this.cells
 
-    def _place(self, this: _Pass) -> None:
+    def _place(self, this: passes.Pass) -> None:
         """Earmark everything that fits, in order; hold GPUs for the first that has waited too long and does not."""
         found, source = self._memory, this.source
         this.catches_up = self._cuts >= PATIENCE
@@ -236,7 +179,7 @@ class Queue:
         if not this.cut:
             self._let_in(this)
 
-    def _let_in(self, this: _Pass) -> None:
+    def _let_in(self, this: passes.Pass) -> None:
         """Let others use what is held for a job; nothing is held any more where none waits too long."""
         if not this.reserved:
             self.reservation.end(this.source)
@@ -249,14 +192,14 @@ class Queue:
         for lift in made:
             self._promise(this, self.line.get(lift.record.uid), [lift])
 
-    def _promise(self, this: _Pass, entry: order.Entry | None, lifts: Sequence[earmarking.Lift]) -> None:
+    def _promise(self, this: passes.Pass, entry: order.Entry | None, lifts: Sequence[earmarking.Lift]) -> None:
         """Note that a job gets GPUs."""
         this.lifts.extend(lifts)
         if entry is not None:
             this.lifted.add(entry.name)
             self.preemptions.sparing.promised(entry)
 
-    def _guests(self, this: _Pass) -> Iterator[order.Entry]:
+    def _guests(self, this: passes.Pass) -> Iterator[order.Entry]:
         """Who could use GPUs that are held for another, in order."""
         hold, source = self.reservation.hold, this.source
         if hold is None:
@@ -268,7 +211,7 @@ class Queue:
             if setback is None and record.uid not in hold.holders and self._stuck(this, entry):
                 yield entry
 
-    def _try(self, this: _Pass, place: int, entry: order.Entry) -> None:
+    def _try(self, this: passes.Pass, place: int, entry: order.Entry) -> None:
         source, found = this.source, self._memory
         rows = found.rows(source, place) if entry.gang is None else None
         if rows is not None and not len(rows):
@@ -288,7 +231,7 @@ class Queue:
         else:
             found.failed(source, place)
 
-    def _fits_together(self, this: _Pass, entry: order.Entry) -> bool:
+    def _fits_together(self, this: passes.Pass, entry: order.Entry) -> bool:
         """Return whether a gang fits.
 
         When that took long the pass is cut, once, and the next one promises what it needs.
@@ -301,7 +244,7 @@ class Queue:
         this.cut |= fits and this.late(1.0) and (before is None or before[0] != entry.name)
         return fits
 
-    def _reserve(self, this: _Pass, aged: list[int], *, before: int, again: bool = False) -> None:
+    def _reserve(self, this: passes.Pass, aged: list[int], *, before: int, again: bool = False) -> None:
         """Hold GPUs for the first of these places in the line that did not fit, before anybody after it is tried.
 
         Those that were expected to start nowhere are left for later, unless it is looked `again`.
@@ -329,17 +272,17 @@ class Queue:
                 # No GPU suits it, nor others of its kind: each would be looked for among all GPUs.
                 this.unsuited.add(kind)
 
-    def _stuck(self, this: _Pass, entry: order.Entry) -> bool:
+    def _stuck(self, this: passes.Pass, entry: order.Entry) -> bool:
         """Return whether an entry was tried in vain, and nobody is leaving for it."""
         tried = entry.name not in this.lifted and entry.name not in self.preemptions
         return tried and obstacles.obstacle(this.source, entry, now=this.now) is None
 
-    def _pauses(self, this: _Pass, entry: order.Entry) -> bool:
+    def _pauses(self, this: passes.Pass, entry: order.Entry) -> bool:
         """Return whether kube-scheduler failed to place an entry just now, and what it was promised is held for it."""
         tried = entry.name not in this.lifted and entry.name not in self.preemptions
         return tried and obstacles.pauses(this.source, entry, now=this.now)
 
-    def _preempt(self, this: _Pass) -> None:
+    def _preempt(self, this: passes.Pass) -> None:
         """Look for victims of those that may have some: of those that were not looked at for longest, in order."""
         waiting = self._waiting_in_vain(this)
         if waiting and not self._roster.update(this.source, this.source.seen()):
@@ -367,7 +310,7 @@ class Queue:
                 break
         self._searches.forget(len(self.line.entries), now=this.now)
 
-    def _waiting_in_vain(self, this: _Pass) -> list[order.Entry]:
+    def _waiting_in_vain(self, this: passes.Pass) -> list[order.Entry]:
         """Jobs whose victims have all gone, and that do not fit all the same: known once all were tried."""
         if not this.tried_all:
             return []
@@ -375,7 +318,7 @@ class Queue:
         waiting = [entry for entry in entries if entry is not None and entry.name not in this.lifted]
         return [entry for entry in waiting if not obstacles.pauses(this.source, entry, now=this.now)]
 
-    def _searched_for(self, this: _Pass, entry: order.Entry) -> bool:
+    def _searched_for(self, this: passes.Pass, entry: order.Entry) -> bool:
         """Look for victims of an entry, if it may have some; whether it may."""
         self._searches.looked_at(entry.name, now=this.now)
         self.questions.forget(entry.name)
@@ -385,7 +328,7 @@ class Queue:
             self._search(this, entry)
         return may
 
-    def _search(self, this: _Pass, entry: order.Entry) -> None:
+    def _search(self, this: passes.Pass, entry: order.Entry) -> None:
         source = this.source
         setback = source.earmarks.setback(entry.members[0].uid)
         field = preemption.Field(
@@ -419,11 +362,11 @@ class Queue:
             if made:
                 self._promise(this, entry, made)
 
-    def _offered(self, this: _Pass, entry: order.Entry) -> Callable[[], vain.Offers]:
+    def _offered(self, this: passes.Pass, entry: order.Entry) -> Callable[[], vain.Offers]:
         """Return what nodes have for jobs of an entry's kind, when it is asked."""
         return lambda: sparing.offered(this.source, self._roster, entry.requests)
 
-    def _gives_up(self, this: _Pass, entry: order.Entry, nodes: Collection[NodeName]) -> bool:
+    def _gives_up(self, this: passes.Pass, entry: order.Entry, nodes: Collection[NodeName]) -> bool:
         """Return whether nobody is evicted for a job now although some could be."""
         if self._searches.lets_past(entry.name, self._ahead(this, entry), now=this.now):
             return True
@@ -433,7 +376,7 @@ class Queue:
             this.unheard.extend(question.unheard)
         return question is not None
 
-    def _ahead(self, this: _Pass, entry: order.Entry) -> list[order.Name]:
+    def _ahead(self, this: passes.Pass, entry: order.Entry) -> list[order.Name]:
         """Return the first jobs before one in the line that want no more, and may have victims."""
         wanted = sum(request.demand.share for request in entry.requests)
         found = (
@@ -448,7 +391,7 @@ class Queue:
         )
         return list(itertools.islice(found, searches.AHEAD))
 
-    def _show(self, this: _Pass) -> None:
+    def _show(self, this: passes.Pass) -> None:
         """Lift, without earmarks, what has waited long enough and would fit new nodes."""
         if not this.cut:
             waiting = showing.Waiting(
