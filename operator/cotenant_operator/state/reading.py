@@ -206,8 +206,13 @@ def _replicas_written(value: views.Object) -> int | None:
     return None if text is None else number(text)
 
 
-def pod(value: views.Object) -> views.Pod:
-    """Return a pod that was made from one of our templates."""
+def pod(value: views.Object, *, before: views.Pod | None = None) -> views.Pod:
+    """Return a pod that was made from one of our templates.
+
+    Args:
+        value: the object.
+        before: the same pod as it was seen last; None: it was not.
+    """
     spec, status = value["spec"], value.get("status") or {}
     found = {item["type"]: item for item in status.get("conditions") or ()}
     scheduled, packed = found.get("PodScheduled") or {}, found.get(names.PACKED)
@@ -228,14 +233,14 @@ def pod(value: views.Object) -> views.Pod:
         unschedulable=scheduled.get("message") if refused else _held(value),
         scheduled_at=_time(scheduled.get("lastTransitionTime")) if bound else None,
         why=endings.why(status),
-        end=endings.of_pod(status),
+        end=endings.of_pod(status, before=before),
         revision=_revision(value),
         ran_out=endings.ran_out(status),
         hindrance=starts.hindrance(status),
         silent=starts.is_silent(spec, found),
         gone_by=_time(value["metadata"].get("deletionTimestamp")),
         ended_at=endings.ended_at(status),
-        told_to_end=endings.was_told_to_end(value["metadata"], status),
+        told_to_end=endings.was_told_to_end(value["metadata"], status, before=before),
         idle=starts.idle(spec, status, container=None if placed is None else placed.container) if bound else None,
     )
 

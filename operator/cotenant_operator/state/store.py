@@ -300,10 +300,10 @@ class Store:
         return gangs.missing(job, self._pods.get(key, {}).values())
 
     def _take_pod(self, value: Mapping[str, Any]) -> Keys:
-        key, pod = _owner(value), reading.pod(value)
-        self._count(pod.meta, pod)
-        uid = views.pod_uid(pod)
+        key, uid = _owner(value), value["metadata"]["uid"]
         before = self._pods.get(key, {}).get(uid)
+        pod = reading.pod(value, before=before)
+        self._count(pod.meta, pod)
         self._pods.setdefault(key, {})[uid] = pod
         self._departed.came(key, pod)
         neighbours = self._fleet.neighbours(fleet.uuids(pod))

@@ -230,7 +230,7 @@ class PodEnd:
 
     Attributes:
         started: some container of it has run, or could not be run for what it is.
-        disrupted: reason of the condition `DisruptionTarget`; None: nobody took it away.
+        disrupted: reason of the condition `DisruptionTarget`; None: nobody took it away before it had ended.
         out_of_memory: the line in which a container said that the GPU had no memory left.
         host_killed: the container that the kernel killed for the host's memory.
         reason, message: the pod's own, as kubelet writes them where it does not admit one.
