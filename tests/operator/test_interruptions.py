@@ -250,3 +250,19 @@ async def test_a_job_that_is_resumed_while_its_pods_still_end_is_not_done_by_the
     await cluster.run("leave")
     assert cluster.dljob()["status"]["phase"] != "Succeeded"
     await finish(cluster, attempt=2)
+
+
+async def test_an_older_pod_that_failed_takes_no_note_away(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*RUN, "crash")
+    await cluster.advance(10)
+    await cluster.run(*RUN, "disrupt")
+    pod = next(pod for pod in cluster.server.all("pods") if pod["status"]["phase"] == "Running")["metadata"]["name"]
+    cluster.server.change("pods", pod, lambda value: value["status"].update(phase="Succeeded"))
+    cluster.server.delete("pods", pod)
+    cluster.restart()
+    await cluster.start()
+    await cluster.settle()
+    cluster.end_job("train-1", "Complete", reason="CompletionsReached")
+    await cluster.settle()
+    assert cluster.condition("Queued")["reason"] == "RestartBackoff"
