@@ -164,7 +164,7 @@ def job(value: views.Object) -> views.Job:
         criteria_met=policy is not None and "SuccessCriteriaMet" in ends,
         met_first=policy is not None and _is_before(ends.get("SuccessCriteriaMet"), ends.get("Suspended")),
         parallelism=fewer,
-        parallelism_by=None if fewer is None else drift.last_writer(value, ("spec", "parallelism")),
+        parallelism_by=None if fewer is None else drift.last_writer(value, drift.PARALLELISM),
     )
 
 
@@ -191,7 +191,7 @@ def deployment(value: views.Object) -> views.Deployment:
         surges=surge not in (0, "0", "0%"),
         changed_by=drift.writer(value),
         paused=paused,
-        paused_by=drift.last_writer(value, ("spec", "paused")) if paused else None,
+        paused_by=drift.last_writer(value, drift.PAUSED) if paused else None,
     )
 
 
