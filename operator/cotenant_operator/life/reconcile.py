@@ -85,15 +85,16 @@ def _after_the_end(observed: Observed, ended: conditions.Condition, now: datetim
     left = (
         *extracting.after_the_end(observed),
         *training.stale(observed, former_to=None),
-        *sweeping.stale(observed),
+        *sweeping.stale(observed, now),
         *_edited_late(observed.job),
     )
+    looks = [refusal.retry_at for refusal in observed.refused_runs(now).values()]
     seconds = observed.job.ttl_seconds
     if seconds is None:
-        return Plan(actions=left)
+        return Plan(actions=left, retry_at=min(looks, default=None))
     due = datetime.fromisoformat(ended.last_transition_time) + timedelta(seconds=min(seconds, dljob.MAX_SECONDS))
     if now < due:
-        return Plan(actions=left, retry_at=due)
+        return Plan(actions=left, retry_at=min(looks, default=due))
     meta = observed.job.meta
     gone = actions.Delete(kind=Kind.DLJOB, name=meta.key.name, uid=meta.uid, version=meta.version)
     return Plan(actions=(gone,))

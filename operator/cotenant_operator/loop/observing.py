@@ -111,7 +111,7 @@ class Observer:
 
     def refuse(self, observed: Observed, error: executor.Refused) -> None:
         """Keep that the API server refuses what was to be done, for the next look."""
-        self._refusals.note(observed, error)
+        self._refusals.note(observed, error, now=self._clock.now())
 
     async def _fenced(self, key: Key, observed: Observed) -> Observed:
         """Return what there is, after the writing of the fences that are due. What is over needs none."""

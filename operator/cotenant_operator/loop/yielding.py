@@ -13,7 +13,7 @@ from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Plan
 from cotenant_operator.state import drift, views
 from cotenant_operator.state.kinds import WATCHED, Kind
-from cotenant_operator.state.observed import Part
+from cotenant_operator.state.observed import AnyPart, Part
 from cotenant_operator.state.views import Key
 
 Tell = Callable[[Key, actions.EmitEvent], Awaitable[None]]
@@ -101,7 +101,7 @@ def _first_of_each(found: Iterable[contests.Write]) -> Iterable[contests.Write]:
     return {write[:2]: write for write in found}.values()
 
 
-def _blocking(found: Sequence[actions.Action], turns: Sequence[contests.Turn]) -> tuple[contests.Write, Part] | None:
+def _blocking(found: Sequence[actions.Action], turns: Sequence[contests.Turn]) -> tuple[contests.Write, AnyPart] | None:
     """Return the write that waits and that the rest of a plan rests on; None: the rest is done without it.
 
     What is created follows from what was written before it, and the status says that it is there: so it does of a
