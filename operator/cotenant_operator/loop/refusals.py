@@ -33,7 +33,9 @@ class Refusals:
     def note(self, observed: Observed, error: executor.Refused, *, now: datetime) -> None:
         """Note that what was made for a DLJob is refused; `now`: the time of day."""
         meta = observed.job.meta
-        refusal = Refusal(generation=meta.generation, reason=error.reason, message=str(error), retry_at=now)
+        refusal = Refusal(
+            generation=meta.generation, labels=meta.labels, reason=error.reason, message=str(error), retry_at=now
+        )
         until = self._monotonic() + error.retry_seconds
         self._found.setdefault(meta.key, {})[error.part] = _Noted(uid=meta.uid, refusal=refusal, until=until)
 

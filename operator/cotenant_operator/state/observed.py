@@ -37,17 +37,19 @@ class Refusal:
 
     Attributes:
         generation: of the DLJob's spec that it was made from.
+        labels: of the DLJob then. They are part of what is made, and move no generation.
         retry_at: when to try the same again.
     """
 
     generation: int
+    labels: Mapping[str, str]
     reason: str
     message: str
     retry_at: datetime
 
     def stands(self, meta: views.Meta, now: datetime) -> bool:
         """Return whether the same would be refused again: of a DLJob that has not changed."""
-        return self.generation == meta.generation and self.retry_at > now
+        return (self.generation, self.labels) == (meta.generation, meta.labels) and self.retry_at > now
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
