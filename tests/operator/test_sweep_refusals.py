@@ -121,3 +121,26 @@ async def test_a_late_run_that_cannot_be_deleted_is_tried_again(cluster: Cluster
     cluster.server.fault = lambda _: None
     await cluster.advance(301)
     assert runs(cluster) == []
+
+
+async def test_runs_of_a_suspended_sweep_whose_spec_cannot_be_used_are_suspended(cluster: Cluster) -> None:
+    total = sweeping.AT_ONCE + 2
+    cluster.apply(sweep(completions=total))
+    await cluster.settle()
+    refuse(cluster, 0)
+    set_spec(cluster, suspend=True, replicas="many")
+    await cluster.settle()
+    assert cluster.condition("Queued")["reason"] == "InvalidSpec"
+    suspended = [run(cluster, index)["spec"].get("suspend", False) for index in range(total)]
+    assert suspended == [False, *[True] * (total - 1)]
+    cluster.server.fault = lambda _: None
+    await cluster.advance(301)
+    assert run(cluster, 0)["spec"]["suspend"]
+
+
+async def test_runs_of_a_sweep_whose_spec_cannot_be_used_go_on_where_it_is_not_suspended(cluster: Cluster) -> None:
+    cluster.apply(sweep())
+    await cluster.settle()
+    set_spec(cluster, replicas="many")
+    await cluster.advance(400)
+    assert not any(run(cluster, index)["spec"].get("suspend", False) for index in range(3))

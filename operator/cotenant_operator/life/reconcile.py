@@ -65,7 +65,9 @@ def _stage(observed: Observed, now: datetime) -> Stage:
     if spec is None:
         message = f"{observed.job.problem}: correct it"
         blocked = Blocked(reason=reasons.INVALID_SPEC, message=message)
-        return Stage(actions=switching.stopped(observed), blocked=blocked, attempt=observed.known_attempts)
+        runs = sweeping.halted(observed, now)
+        found = (*switching.stopped(observed), *runs.actions)
+        return Stage(actions=found, blocked=blocked, attempt=observed.known_attempts, retry_at=runs.retry_at)
     if spec.completions is not None:
         return sweeping.stage(observed, spec, now)
     if spec.workload_type is pod.WorkloadType.INFERENCE:

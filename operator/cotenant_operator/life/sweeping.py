@@ -55,6 +55,17 @@ def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
     )
 
 
+def halted(observed: Observed, now: datetime) -> Stage:
+    """Return what suspends the runs of a sweep of which nothing can be read but that it is suspended."""
+    refused = observed.refused_runs(now)
+    runs_on = (run for _, run in sweeps.indexed(observed) if run.finished is None and run.suspend_written is False)
+    due = [run for run in runs_on if not run.meta.deleting and run.meta.key.name not in refused]
+    found = (actions.Change.of(Kind.DLJOB, run.meta, builders.suspended({}, suspend=True)) for run in due)
+    retry_at = min((refusal.retry_at for refusal in refused.values()), default=None)
+    changes = tuple(itertools.islice(found, AT_ONCE)) if observed.job.suspended else ()
+    return Stage(actions=changes, retry_at=now if len(due) > len(changes) > 0 else retry_at)
+
+
 def stale(observed: Observed, now: datetime) -> tuple[actions.Delete, ...]:
     """Return the deletions of runs that a sweep has after its end: a creation may arrive late.
 
