@@ -73,6 +73,31 @@ async def test_a_run_whose_suspension_is_refused_keeps_no_other_running(cluster:
     assert status(cluster)["completedIndexes"] == "1"
 
 
+async def test_a_run_that_cannot_be_made_is_not_counted(cluster: Cluster) -> None:
+    cluster.apply(sweep(completions=4, parallelism=2))
+    await cluster.settle()
+    cluster.server.fault = lambda request: (
+        Fault(effect=False, status=403, message="exceeded quota: small")
+        if request.method == "POST" and request.path.endswith("/dljobs")
+        else None
+    )
+    # What a run has come to is written also where others cannot be made.
+    end(cluster, 0)
+    await cluster.settle()
+    assert (status(cluster)["completedIndexes"], status(cluster)["active"]) == ("0", 1)
+    assert cluster.condition("Queued")["reason"] == "QuotaExceeded"
+
+
+async def test_a_run_whose_creation_waits_because_others_delete_it_is_not_counted(cluster: Cluster) -> None:
+    cluster.apply(sweep(completions=1))
+    await cluster.settle()
+    for _ in range(3):
+        cluster.server.delete("dljobs", "train-0")
+        await cluster.settle()
+    assert runs(cluster) == []
+    assert status(cluster).get("active", 0) == 0
+
+
 @pytest.mark.parametrize("status_code", [403, 422])
 async def test_many_runs_that_cannot_be_written_keep_no_other_running_and_no_status(
     cluster: Cluster, status_code: int
