@@ -144,6 +144,19 @@ async def test_all_runs_of_a_suspended_sweep_are_suspended_and_go_on_with_it(clu
     assert runs(cluster) == ["train-0", "train-1", "train-2"]
 
 
+async def test_a_suspended_sweep_says_how_many_runs_still_have_their_gpus(cluster: Cluster) -> None:
+    cluster.apply(sweep(parallelism=2))
+    await cluster.run(*LIFE[:3])
+    set_spec(cluster, suspend=True)
+    await cluster.run("stop_suspended")
+    assert all(run(cluster, index)["status"]["phase"] == "Suspended" for index in (0, 1))
+    await cluster.advance(20)
+    assert cluster.condition("Suspended")["message"] == "spec.suspend is true: 2 of its runs have not stopped yet"
+    await cluster.run("reap")
+    await cluster.advance(20)
+    assert cluster.condition("Suspended")["message"] == "spec.suspend is true: no pod of it runs"
+
+
 async def test_a_run_that_a_user_has_suspended_stays_so(cluster: Cluster) -> None:
     cluster.apply(sweep())
     await cluster.settle()

@@ -101,6 +101,7 @@ class Observed:
         siblings: how many DLJobs of its namespace are not over.
         idle: since when those of its pods that do no work have done none, by the operator's clock.
         runs: of a sweep: the DLJobs that it controls.
+        unstopped: of a suspended sweep: how many of its runs have pods that have not ended.
         services: the Services that it controls, but for that of a gang.
     """
 
@@ -127,6 +128,7 @@ class Observed:
     siblings: int = 1
     idle: Mapping[PodUID, datetime] = field(default_factory=dict)
     runs: tuple[views.DLJob, ...] = ()
+    unstopped: int = 0
     services: tuple[Service, ...] = ()
 
     def standing_refusal(self, now: datetime, part: AnyPart = Part.WORKLOAD) -> Refusal | None:

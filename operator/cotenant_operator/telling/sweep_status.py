@@ -25,7 +25,7 @@ def derive(observed: Observed, spec: dljob.Spec, stage: Stage, now: datetime) ->
     # A run that is being made may be refused, or have to wait: it counts when it is there.
     phases = Counter(run.phase or dljob.Phase.PENDING for run in sweep.active.values())
     before = {item.type: item for item in job.status.conditions}
-    running = _runs(phases)
+    left = observed.unstopped
     verdicts = (
         _queued(stage, sweep, phases),
         _ready(stage, sweep, phases),
@@ -33,7 +33,7 @@ def derive(observed: Observed, spec: dljob.Spec, stage: Stage, now: datetime) ->
         suspended(
             stage,
             spec,
-            left=f"{running} of its runs have not stopped yet" if running else None,
+            left=f"{left} of its runs have not stopped yet" if left else None,
             before=before.get(dljob.SUSPENDED),
         ),
         current(stage, before=before.get(dljob.CURRENT)),
