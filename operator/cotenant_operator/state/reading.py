@@ -175,6 +175,7 @@ def deployment(value: views.Object) -> views.Deployment:
     caught_up = status.get("observedGeneration", 0) >= value["metadata"].get("generation", 0)
     updated = status.get("updatedReplicas") or 0
     strategy, paused = spec.get("strategy") or {}, bool(spec.get("paused"))
+    owners = (owner for owner in value["metadata"].get("ownerReferences") or () if owner.get("controller"))
     surge = 0 if strategy.get("type") == "Recreate" else (strategy.get("rollingUpdate") or {}).get("maxSurge", 1)
     return views.Deployment(
         meta=meta(value),
@@ -183,6 +184,7 @@ def deployment(value: views.Object) -> views.Deployment:
         rolled_out=caught_up and updated >= replicas and (status.get("replicas") or 0) <= updated,
         origin=_origin(value),
         grant=_of_graph(grants.read(spec["template"]), _graph(value)),
+        owner=next((owner.get("name") for owner in owners if owner.get("kind") == "DLJob"), None),
         replicas_written=_replicas_written(value),
         failed_creation=setbacks.of_deployment(value),
         revision=_revision(spec["template"]),

@@ -196,6 +196,7 @@ class Deployment:
     """An owned Deployment.
 
     Attributes:
+        owner: the name of the DLJob that controls it; None: none does.
         replicas_written: what the operator last wrote into `replicas`, where that is known.
         failed_creation: why pods of it cannot be made.
         revision: number of its pod template, from 0.
@@ -213,6 +214,7 @@ class Deployment:
     rolled_out: bool
     origin: Origin
     grant: grants.Grant | None
+    owner: str | None = None
     replicas_written: int | None = None
     failed_creation: FailedCreation | None = None
     revision: int = 0
