@@ -16,7 +16,7 @@ STEPS: Final[st.SearchStrategy[Step]] = st.one_of(
     st.tuples(st.integers(1, 20), st.integers(1, 4)).map(lambda part: ("repeat", part)),
     st.integers(1, 6).map(lambda count: ("work", count)),
     st.sampled_from((1, 15, 40, 400)).map(lambda seconds: ("wait", seconds)),
-    st.sampled_from(((True, 0), (False, 0), (True, -1), (False, -1), (False, 409), (False, 500))).map(
+    st.sampled_from(((True, 0), (False, 0), (True, -1), (False, -1), (False, 403), (False, 409), (False, 500))).map(
         lambda fault: ("fault", fault)
     ),
     st.just(("settle", None)),

@@ -211,14 +211,18 @@ class Controller:
         return metrics.Result.DONE
 
     async def _process(self, key: Key) -> None:
-        observed = await self._observer.gathered(key)
-        if observed is None:
+        found = await self._observer.gathered(key)
+        if found is None:
             self._pace.forget(key)
             self._events.forget(key)
             self._yielding.forget(key)
             return
+        observed = found.observed
         self.keeper.look_at(observed)
         plan = reconcile.reconcile(observed, self._clock.now())
+        if found.unfenced is not None and not _only_tells(plan):
+            # What a status says is so whatever an earlier patch does. All else waits.
+            raise found.unfenced
         try:
             plan, due = await self._yielding.due(key, observed.job, plan)
             if due is not None:
@@ -322,8 +326,7 @@ class Controller:
             return True
         now = self._clock.monotonic()
         due = self._pace.due(key, now, urgent=telling.urgent)
-        only_tells = all(isinstance(action, actions.EmitEvent | actions.PatchStatus) for action in plan.actions)
-        if now >= due or not only_tells or telling.keeps:
+        if now >= due or not _only_tells(plan) or telling.keeps:
             self._pace.wrote(key, now)
             return True
         self._queue.add(key, at=due)
@@ -353,6 +356,11 @@ class Controller:
         delay = self._queue.failed(key, now=now, delay_seconds=delay_seconds)
         _LOGGER.warning("%s: tried again in %.1f s: %s", key, delay, message)
         self._wake.set()
+
+
+def _only_tells(plan: Plan) -> bool:
+    """Return whether a plan writes nothing but the status and events."""
+    return all(isinstance(action, actions.EmitEvent | actions.PatchStatus) for action in plan.actions)
 
 
 def _is_vain(action: actions.Action, failed: Sequence[Exception]) -> bool:
