@@ -22,6 +22,7 @@ STEPS: Final[st.SearchStrategy[Step]] = st.one_of(
     st.just(("settle", None)),
     st.just(("settle", None)),
     st.booleans().map(lambda deaf: ("deaf", deaf)),
+    st.sampled_from((-3600, -20, 20, 3600)).map(lambda seconds: ("set clock", seconds)),
     st.just(("restart", None)),
     st.just(("relist", None)),
 )
@@ -58,6 +59,8 @@ class Befallen:
         if kind == "lose":
             self.lost = True
             self.cluster.lose(value)
+        elif kind == "set clock":
+            self.cluster.time.skew += value
         elif kind == "deaf":
             self.deaf = value
         elif kind == "wait":

@@ -75,7 +75,7 @@ class Observer:
         self._overuses, self._reads = overuses.Overuses(client), reads.Reads(client, store)
         self._limit_ranges = limit_ranges.LimitRanges(client, monotonic=clock.monotonic)
         self._creations = creations.Creations(client, monotonic=clock.monotonic)
-        self._idling = idling.Idling()
+        self._idling = idling.Idling(monotonic=clock.monotonic)
         self._refusals = refusals.Refusals(monotonic=clock.monotonic)
         self.keeper = keeper.Keeper(
             client,
