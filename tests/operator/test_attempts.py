@@ -281,6 +281,48 @@ async def test_exit_codes_of_pods_that_end_because_they_are_suspended_match_no_p
     assert ended["cause"] == "Suspended"
 
 
+@pytest.mark.parametrize("resumed", ["its controller has not noticed yet", "and started again"])
+@pytest.mark.parametrize("replicas", [1, 2])
+async def test_exit_codes_of_pods_that_were_suspended_match_no_policy_after_a_resumption(
+    cluster: Cluster, replicas: int, resumed: str
+) -> None:
+    rule = {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [75]}}
+    cluster.apply(objects.dljob(replicas=replicas, podFailurePolicy={"rules": [rule]}))
+    await cluster.run("create_pods", "place", "run_pods")
+    cluster.server.change("dljobs", "train", lambda value: value["spec"].update(suspend=True))
+    await cluster.run("stop_suspended")
+    cluster.server.change("dljobs", "train", lambda value: value["spec"].update(suspend=False))
+    await cluster.advance(10)
+    for pod in cluster.server.all("pods"):
+        cluster.server.change("pods", pod["metadata"]["name"], lambda value: value["status"].update(phase="Failed"))
+    if resumed == "and started again":
+        cluster.server.change("jobs", "train-1", lambda value: value["spec"].update(suspend=False))
+        started = {"startTime": cluster.time.text()}
+        cluster.server.change("jobs", "train-1", lambda value: value.update(status=started))
+    await cluster.settle()
+    assert cluster.attempts()[0]["spec"]["suspend"] is False
+    cluster.end_job("train-1", "Failed", reason="PodFailurePolicy")
+    await cluster.advance(400)
+    assert cluster.condition("Failed") == {}
+    assert cluster.dljob()["status"]["attempts"] == 2
+
+
+async def test_an_exit_code_of_a_pod_after_a_resumption_ends_the_job(cluster: Cluster) -> None:
+    rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [2]}}
+    cluster.apply(objects.dljob(podFailurePolicy={"rules": [rule]}))
+    await cluster.run("create_pods", "place", "run_pods")
+    cluster.server.change("dljobs", "train", lambda value: value["spec"].update(suspend=True))
+    await cluster.run("stop_suspended", "reap")
+    cluster.server.change("dljobs", "train", lambda value: value["spec"].update(suspend=False))
+    await cluster.advance(10)
+    await cluster.run("create_pods", "place", "run_pods")
+    (pod,) = cluster.server.all("pods")
+    cluster.server.change("pods", pod["metadata"]["name"], lambda value: value["status"].update(phase="Failed"))
+    cluster.end_job("train-1", "Failed", reason="PodFailurePolicy")
+    await cluster.advance(400)
+    assert cluster.condition("Failed")["reason"] == "PodFailurePolicy"
+
+
 def test_exit_codes_are_in_the_order_that_a_job_asks_for() -> None:
     rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42, 3]}}
     spec = dljob.Spec.model_validate(objects.dljob(podFailurePolicy={"rules": [rule]})["spec"])

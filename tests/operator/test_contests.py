@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cotenant_api import dljob
 from cotenant_operator import labels
 from cotenant_operator.loop import contests
 from cotenant_operator.plans import actions
@@ -99,6 +100,28 @@ def test_fields_that_belong_together_wait_for_one_another() -> None:
     wrote(found, change(activeDeadlineSeconds=None), 0.0, 1.0, 2.0)
     held = turn(found, change(activeDeadlineSeconds=None, suspend=False), 3.0)
     assert (held.action, held.due) == (None, 12.0)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        actions.UpdateRun(manifest={"metadata": {"name": "train-0"}}, uid="u", version=1),
+        actions.Delete(kind=Kind.SERVICE, name="serve", uid="u", version=1),
+        actions.Delete(kind=Kind.JOB, name="train-1", uid="u", version=1),
+    ],
+    ids=["the spec of a run", "a service", "a job"],
+)
+def test_what_another_brings_back_is_written_more_and_more_rarely(action: actions.Action) -> None:
+    assert written(action, until=60.0) == [0, 1, 2, 12, 32]
+
+
+def test_the_runs_of_the_largest_sweep_are_all_remembered() -> None:
+    found = contests.Contests()
+    made = [actions.Create(kind=Kind.DLJOB, manifest={"metadata": {"name": f"x-{n}"}}) for n in range(dljob.MAX_RUNS)]
+    for now in range(contests.FREE):
+        for action in made:
+            wrote(found, action, float(now))
+    assert all(turn(found, action, 3.0).action is None for action in made)
 
 
 def test_what_must_run_no_more_is_deleted_at_once_however_often() -> None:

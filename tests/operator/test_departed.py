@@ -1,6 +1,7 @@
 """Pods that were taken away and are gone: of each replica of a Job the last one, while the Job is there."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from cotenant_operator.state import reading, views
@@ -31,6 +32,9 @@ async def test_they_are_kept_until_others_come_or_their_job_goes(cluster: Cluste
     assert went(found, jobs, *pods) == 2
     assert found.of(KEY, pods[0].dljob_uid) == pods
     assert found.of(KEY, "another") == ()
+    older = replace(pods[0].meta, created=pods[0].meta.created - timedelta(seconds=1), uid="older")
+    found.came(KEY, replace(pods[0], meta=older))
+    assert found.of(KEY, pods[0].dljob_uid) == pods
     found.came(KEY, pods[0])
     assert found.of(KEY, pods[0].dljob_uid) == pods[1:]
     found.forget(KEY, next(iter(jobs)))

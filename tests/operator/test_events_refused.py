@@ -1,4 +1,4 @@
-"""Nothing waits for events: an API server that takes none holds up no status, no deadline and no rollout."""
+"""Nothing waits for events: an API server that takes and gives none holds up no status, no deadline and no rollout."""
 
 import asyncio
 
@@ -17,11 +17,10 @@ EVENT = actions.EmitEvent(uid="u", type="Normal", reason="Created", message="cre
 
 
 def refuse_events(cluster: Cluster, status: int) -> None:
-    """The API server answers every creation of an event so; 0: not at all."""
+    """The API server answers every request about events so; 0: not at all."""
 
     def fault(request: api.Request) -> Fault | None:
-        creates = request.method == "POST" and request.path.endswith("/events")
-        return Fault(effect=False, status=status) if creates else None
+        return Fault(effect=False, status=status) if request.path.endswith("/events") else None
 
     cluster.server.fault = fault
 
@@ -31,9 +30,9 @@ def take_events(cluster: Cluster) -> None:
     cluster.server.fault = lambda _: None
 
 
-@pytest.fixture(params=[0, 429, 500, 504])
+@pytest.fixture(params=[0, 403, 429, 500, 504])
 def deaf(cluster: Cluster, request: pytest.FixtureRequest) -> Cluster:
-    """A cluster that takes no events."""
+    """A cluster that takes and gives no events."""
     refuse_events(cluster, request.param)
     return cluster
 
@@ -51,6 +50,19 @@ async def test_a_deadline_is_kept(deaf: Cluster) -> None:
     await deaf.run("enforce_deadlines", "reap")
     await deaf.advance(60)
     assert deaf.condition("Failed")["reason"] == "DeadlineExceeded"
+
+
+async def test_a_gang_of_which_pods_are_missing_is_suspended(deaf: Cluster) -> None:
+    deaf.apply(objects.dljob(replicas=2))
+    await deaf.run("create_pods")
+    deaf.server.delete("pods", deaf.server.all("pods")[0]["metadata"]["name"])
+    await deaf.advance(60)
+    asked = [request for request in deaf.server.requests if request.method == "GET" and "/events" in request.path]
+    deaf.server.change("dljobs", "train", lambda value: value["spec"].update(suspend=True))
+    await deaf.settle()
+    assert len(asked) == 1
+    assert deaf.attempts()[0]["spec"]["suspend"]
+    assert deaf.dljob()["status"]["phase"] == "Suspended"
 
 
 async def test_a_service_is_rolled(deaf: Cluster) -> None:

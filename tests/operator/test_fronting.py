@@ -288,3 +288,19 @@ async def test_a_job_is_not_ready_while_its_service_is_being_deleted(serving: Cl
     await serving.settle()
     ready = serving.condition(dljob.READY, name="serve")
     assert (ready["status"], ready["reason"]) == ("False", "ServiceFailed")
+
+
+async def test_a_service_that_others_make_again_each_time_is_deleted_more_and_more_rarely(serving: Cluster) -> None:
+    made = service(serving)
+    serving.server.change("dljobs", "serve", lambda value: value["spec"].pop("service"))
+    await serving.settle()
+    for _ in range(60):
+        if not service(serving):
+            serving.server.put("services", made)
+        await serving.advance(1)
+    deletions = [one for one in serving.server.requests if one.method == "DELETE" and "/services/" in one.path]
+    assert len(deletions) < 7
+    told = [event["message"] for event in serving.server.all("events") if event["reason"] == "Contested"]
+    assert len(told) == 1
+    assert "Service serve was deleted 3 times within a minute and is there again: find out who makes it" in told[0]
+    assert serving.condition(dljob.READY, name="serve")["status"] == "True"

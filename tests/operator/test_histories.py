@@ -35,6 +35,7 @@ ENDS = (
     "disrupt",
     "remove_pods",
     "leave",
+    "drain_ended",
     "enforce_deadlines",
     "lead",
     "delete_others",

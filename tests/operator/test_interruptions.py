@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cotenant_operator import labels
-from cotenant_operator.state import endings
+from cotenant_operator.state import endings, reading
 from operator_kit import objects
 from operator_kit.cluster import Cluster
 
@@ -54,13 +54,63 @@ async def test_a_pod_that_somebody_deleted_and_that_exits_with_0_is_not_done(clu
     await finish(cluster, attempt=2)
 
 
-@pytest.mark.parametrize(("finished", "told"), [("2026-01-01T00:00:29Z", False), ("2026-01-01T00:00:30Z", True)])
-def test_a_pod_that_is_deleted_after_it_has_ended_was_not_told_to(finished: str, told: bool) -> None:
-    ended = {"name": "main", "state": {"terminated": {"exitCode": 0, "finishedAt": finished}}}
+# The pod is deleted and evicted at 30 s. Clocks may differ by a minute.
+@pytest.mark.parametrize(("finished", "stopped"), [("2025-12-31T23:59:29Z", False), ("2025-12-31T23:59:30Z", True)])
+def test_a_pod_is_taken_for_stopped_unless_it_had_surely_ended_before(finished: str, stopped: bool) -> None:
     metadata = {"deletionTimestamp": "2026-01-01T00:01:00Z", "deletionGracePeriodSeconds": 30}
-    status = {"phase": "Succeeded", "containerStatuses": [ended]}
-    assert endings.was_told_to_end(metadata, status) is told
+    status = succeeded(finished=finished)
+    assert endings.was_told_to_end(metadata, status) is stopped
     assert not endings.was_told_to_end({}, status)
+    status["conditions"] = [EVICTION]
+    assert (endings.of_pod(status) is not None) is stopped
+
+
+def succeeded(*, finished: str) -> Json:
+    ended = {"name": "main", "state": {"terminated": {"exitCode": 0, "finishedAt": finished}}}
+    return {"phase": "Succeeded", "containerStatuses": [ended]}
+
+
+EVICTION: Json = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "EvictionByEvictionAPI",
+    "lastTransitionTime": "2026-01-01T00:00:30Z",
+}
+
+
+@pytest.mark.parametrize("finished", ["2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"])
+async def test_what_was_seen_of_a_pod_counts_and_no_clock(cluster: Cluster, finished: str) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*RUN)
+    (runs,) = cluster.server.all("pods")
+    metadata = {**runs["metadata"], "deletionTimestamp": "2026-01-01T00:30:00Z", "deletionGracePeriodSeconds": 30}
+    done = succeeded(finished=finished)
+    ended = reading.pod({**runs, "status": done})
+    removed = {**runs, "metadata": metadata, "status": {**done, "conditions": [EVICTION]}}
+    assert not reading.pod(removed, before=ended).taken_away
+    # Who sees it for a third time still knows.
+    assert not reading.pod(removed, before=reading.pod(removed, before=ended)).taken_away
+    deleted = reading.pod({**runs, "metadata": metadata})
+    after = reading.pod({**removed, "status": done}, before=deleted)
+    assert after.told_to_end
+    assert reading.pod({**removed, "status": done}, before=after).told_to_end
+    evicted = reading.pod({**runs, "status": {**runs["status"], "conditions": [EVICTION]}})
+    assert reading.pod({**runs, "status": removed["status"]}, before=evicted).taken_away
+
+
+async def test_a_member_that_is_drained_after_it_has_ended_leaves_its_gang_running(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(replicas=2))
+    await cluster.run(*RUN, "lead")
+    cluster.drain_ended()
+    for _ in range(4):
+        await cluster.deliver(1)
+        while await cluster.step():
+            pass
+    (job,) = cluster.attempts()
+    assert not {labels.DISRUPTED, labels.ENDED} & job["metadata"]["annotations"].keys()
+    await cluster.run("succeed")
+    status = cluster.dljob()["status"]
+    assert (status["phase"], status["attempts"]) == ("Succeeded", 1)
 
 
 @pytest.mark.parametrize("grace", [10**14, 2**62])
@@ -200,3 +250,19 @@ async def test_a_job_that_is_resumed_while_its_pods_still_end_is_not_done_by_the
     await cluster.run("leave")
     assert cluster.dljob()["status"]["phase"] != "Succeeded"
     await finish(cluster, attempt=2)
+
+
+async def test_an_older_pod_that_failed_takes_no_note_away(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*RUN, "crash")
+    await cluster.advance(10)
+    await cluster.run(*RUN, "disrupt")
+    pod = next(pod for pod in cluster.server.all("pods") if pod["status"]["phase"] == "Running")["metadata"]["name"]
+    cluster.server.change("pods", pod, lambda value: value["status"].update(phase="Succeeded"))
+    cluster.server.delete("pods", pod)
+    cluster.restart()
+    await cluster.start()
+    await cluster.settle()
+    cluster.end_job("train-1", "Complete", reason="CompletionsReached")
+    await cluster.settle()
+    assert cluster.condition("Queued")["reason"] == "RestartBackoff"

@@ -187,6 +187,28 @@ async def test_only_a_patch_that_may_have_been_carried_out_is_fenced(
     assert len(fenced(cluster)) == fences
 
 
+@pytest.mark.parametrize("status", [403, 422])
+async def test_while_a_fence_is_refused_the_status_is_written_and_nothing_else_is_done(
+    cluster: Cluster, status: int
+) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run("create_pods")
+    cluster.restart()
+    concerns = patches("jobs")
+    cluster.server.fault = lambda request: Fault(effect=False, status=status) if concerns(request) else None
+    await cluster.start()
+    await cluster.run("place", "run_pods")
+    assert cluster.dljob()["status"]["phase"] == "Running"
+    suspend(cluster, wanted=True)
+    for _ in range(5):
+        await cluster.advance(60)
+    assert suspended(cluster) == [False]
+    assert cluster.condition("Stalled")["reason"] == "ReconcileError"
+    cluster.server.fault = lambda _: None
+    await cluster.advance(400)
+    assert suspended(cluster) == [True]
+
+
 def fenced(cluster: Cluster) -> list[str]:
     """The workloads that bear a fence."""
     workloads = [*cluster.server.all("jobs"), *cluster.server.all("deployments")]

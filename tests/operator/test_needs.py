@@ -31,7 +31,10 @@ def swollen(value: Json) -> Json:
     """The same object with a megabyte of what is not read."""
     found = copy.deepcopy(value)
     metadata = found["metadata"]
-    metadata["managedFields"] = [{"fieldsV1": {f"f:{number}": {} for number in range(50_000)}}]
+    metadata["managedFields"] = [
+        *metadata.get("managedFields", ()),
+        {"fieldsV1": {f"f:{number}": {} for number in range(50_000)}},
+    ]
     metadata["annotations"] = {**(metadata.get("annotations") or {}), "example.com/note": "x" * 200_000}
     spec = found["spec"].get("template", found)["spec"]
     if "workloadType" not in found["spec"]:
@@ -52,6 +55,39 @@ async def test_large_objects_are_read_as_the_small_ones(cluster: Cluster, worklo
             assert read(small) == read(value)
             seen.append(kind)
     assert {"DLJob", "Pod"} < set(seen)
+
+
+@pytest.mark.parametrize("plural", ["jobs", "deployments"])
+async def test_it_is_told_who_has_written_into_a_large_workload(cluster: Cluster, plural: str) -> None:
+    cluster.apply(objects.dljob(workloadType="Training" if plural == "jobs" else "Inference"))
+    await cluster.settle()
+    (value,) = cluster.server.all(plural)
+    value["spec"].update(parallelism=0, paused=True)
+    template: Json = {"f:spec": {f"f:{number}": {} for number in range(20_000)}}
+    fields = {"f:spec": {"f:parallelism": {}, "f:paused": {}, "f:template": template}}
+    value["metadata"]["managedFields"] += [
+        {"manager": "status", "subresource": "status", "fieldsV1": fields},
+        {"manager": "tool", "time": "2026-01-01T00:00:02Z", "fieldsV1": fields},
+        {"manager": "other", "time": "2026-01-01T00:00:01Z", "fieldsV1": fields},
+        *({"manager": f"m{number}", "fieldsV1": {"f:spec": {"f:paused": {}}}} for number in range(1000)),
+    ]
+    kind, read = READ[plural]
+    small = json.loads(needs.fitting(event(kind, swollen(value))))["object"]
+    assert len(json.dumps(small)) < 20_000
+    assert read(small) == read(value)
+    assert "tool" in str(read(small))
+
+
+async def test_a_large_pod_that_was_told_to_end_is_known_for_one(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run("create_pods", "place", "run_pods")
+    (pod,) = cluster.server.all("pods")
+    pod["metadata"] |= {"deletionTimestamp": "2026-01-01T01:00:00Z", "deletionGracePeriodSeconds": 3600}
+    ended = {"terminated": {"exitCode": 0, "finishedAt": "2026-01-01T00:00:10Z"}}
+    pod["status"] |= {"phase": "Succeeded", "containerStatuses": [{"name": "main", "state": ended}]}
+    small = json.loads(needs.fitting(event("Pod", swollen(pod))))["object"]
+    assert reading.pod(small).told_to_end
+    assert reading.pod(small) == reading.pod(pod)
 
 
 def test_ordinary_event_is_left_as_it_is() -> None:

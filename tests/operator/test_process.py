@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import itertools
 import logging
 import socket
 from pathlib import Path
@@ -125,6 +126,30 @@ async def test_sweep_that_fails_is_wanted_again(cluster: Cluster) -> None:
     await cluster.sweeper.sweep_wanted()
     # The version of the kind as a whole, and the listing.
     assert [request.query["limit"] for request in cluster.server.requests] == ["1", "500"]
+
+
+async def test_a_sweep_that_fails_is_tried_again_soon_and_later_each_time(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resync, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(resync, "RETRY_SECONDS", (0.01, 10.0))
+    times: list[float] = []
+    went_well = asyncio.Event()
+
+    def fault(request: api.Request) -> Fault | None:
+        if request.query["limit"] == "1" and len(times) < 4:
+            times.append(asyncio.get_running_loop().time())
+            return Fault(effect=False, status=500)
+        went_well.set()
+        return None
+
+    cluster.server.fault = fault
+    cluster.sweeper.want(Kind.POD)
+    sweeping = asyncio.create_task(cluster.sweeper.run())
+    await asyncio.wait_for(went_well.wait(), timeout=10)
+    sweeping.cancel()
+    for number, (one, next_one) in enumerate(itertools.pairwise(times)):
+        assert next_one - one >= 0.01 * 2**number
 
 
 async def test_the_start_waits_for_kinds_that_are_not_there_yet(cluster: Cluster) -> None:

@@ -94,6 +94,29 @@ async def test_refused_template_is_tried_again_when_the_spec_changes(cluster: Cl
     assert cluster.condition("Queued")["status"] == "True"
 
 
+async def test_refused_template_is_tried_again_when_a_label_changes_that_its_pods_get() -> None:
+    cluster = Cluster()
+    cluster.label_keys = frozenset({"team"})
+    cluster.restart()
+    cluster.apply(objects.policy(), plural="packingpolicies")
+    cluster.apply(objects.config_map(), plural="configmaps")
+    cluster.server.fault = lambda request: (
+        Fault(effect=False, status=422, message="a pod needs the label team")
+        if request.path.endswith("/jobs") and "vision" not in str(request.body)
+        else None
+    )
+    cluster.apply(objects.dljob())
+    await cluster.settle()
+    assert cluster.condition("Queued")["reason"] == "InvalidTemplate"
+    tries = creations(cluster)
+    cluster.server.change("dljobs", "train", lambda value: value["metadata"].update(labels={"other": "x"}))
+    await cluster.settle()
+    assert creations(cluster) == tries
+    cluster.server.change("dljobs", "train", lambda value: value["metadata"].update(labels={"team": "vision"}))
+    await cluster.settle()
+    assert job(cluster)["spec"]["template"]["metadata"]["labels"]["team"] == "vision"
+
+
 async def test_quota_is_told_and_tried_again_after_a_while(cluster: Cluster) -> None:
     creation_fails(cluster, QUOTA)
     cluster.apply(objects.dljob())

@@ -108,6 +108,23 @@ async def test_deleted_deployment_is_made_again(serving: Cluster) -> None:
     assert deployment(serving)
 
 
+@pytest.mark.parametrize("leaving", ["being deleted", "to be collected"])
+async def test_a_deployment_of_a_former_dljob_of_the_name_is_waited_for(serving: Cluster, leaving: str) -> None:
+    """As after `kubectl replace --force`."""
+    old = deployment(serving)
+    serving.server.delete("dljobs", "serve")
+    await serving.settle()
+    going = {"deletionTimestamp": serving.time.text()} if leaving == "being deleted" else {}
+    serving.server.put("deployments", {**old, "metadata": {**old["metadata"], **going}})
+    serving.apply(objects.dljob("serve", workloadType="Inference"))
+    await serving.settle()
+    queued, stalled = serving.condition("Queued", name="serve"), serving.condition("Stalled", name="serve")
+    assert (queued["reason"], stalled) == ("PreviousPodsEnding", {})
+    serving.server.delete("deployments", "serve")
+    await serving.settle()
+    assert deployment(serving)["metadata"]["ownerReferences"][0]["uid"] == serving.dljob("serve")["metadata"]["uid"]
+
+
 async def test_foreign_deployment_of_the_name_is_left_alone(cluster: Cluster) -> None:
     foreign = {"metadata": {"name": "serve"}, "spec": {"replicas": 1, "template": {"spec": {}}}}
     cluster.apply(foreign, plural="deployments")
@@ -126,17 +143,6 @@ async def test_replicas_of_zero_are_no_queue(cluster: Cluster) -> None:
     await cluster.settle()
     queued = cluster.condition("Queued", name="serve")
     assert (queued["status"], queued["reason"]) == ("False", "ScaledToZero")
-
-
-async def test_deployment_of_a_former_dljob_is_waited_for(serving: Cluster) -> None:
-    serving.server.change(
-        "deployments", "serve", lambda value: value["metadata"]["ownerReferences"][0].update(uid="former")
-    )
-    await serving.settle()
-    assert serving.condition("Queued", name="serve")["reason"] == "NameTaken"
-    serving.server.delete("deployments", "serve")
-    await serving.settle()
-    assert deployment(serving)["metadata"]["ownerReferences"][0]["uid"] == serving.dljob("serve")["metadata"]["uid"]
 
 
 async def test_deployment_that_is_being_deleted_is_not_touched(serving: Cluster) -> None:

@@ -269,6 +269,20 @@ async def test_a_change_that_is_refused_keeps_no_other_run_from_it_and_is_told(c
     assert (images(cluster)["train-1"], cluster.condition("Current")["status"]) == ("good", "True")
 
 
+async def test_a_change_that_is_refused_holds_up_no_run_that_is_changed_later(cluster: Cluster) -> None:
+    total = sweeping.AT_ONCE + 8
+    cluster.apply(sweep(completions=total))
+    await cluster.settle()
+    cluster.server.fault = lambda request: (
+        Fault(effect=False, status=422, message="no")
+        if request.method == "PATCH" and request.path.endswith("/train-0")
+        else None
+    )
+    edit(cluster, template=GOOD)
+    await cluster.settle()
+    assert [images(cluster)[f"train-{index}"] for index in range(total)] == ["bad", *["good"] * (total - 1)]
+
+
 async def test_a_run_whose_pods_get_gpus_just_before_the_change_is_told_of(cluster: Cluster) -> None:
     """It waits for the rest of its gang: that keeps its Job."""
     cluster.room = 1

@@ -8,7 +8,6 @@ from cotenant_api import names
 from cotenant_operator.state import budget, indexes
 from operator_kit import objects
 from operator_kit.cluster import Cluster
-from operator_kit.server import Fault
 
 Json = dict[str, Any]
 LIFE = ("create_pods", "place", "run_pods", "succeed")
@@ -145,6 +144,19 @@ async def test_all_runs_of_a_suspended_sweep_are_suspended_and_go_on_with_it(clu
     assert runs(cluster) == ["train-0", "train-1", "train-2"]
 
 
+async def test_a_suspended_sweep_says_how_many_runs_still_have_their_gpus(cluster: Cluster) -> None:
+    cluster.apply(sweep(parallelism=2))
+    await cluster.run(*LIFE[:3])
+    set_spec(cluster, suspend=True)
+    await cluster.run("stop_suspended")
+    assert all(run(cluster, index)["status"]["phase"] == "Suspended" for index in (0, 1))
+    await cluster.advance(20)
+    assert cluster.condition("Suspended")["message"] == "spec.suspend is true: 2 of its runs have not stopped yet"
+    await cluster.run("reap")
+    await cluster.advance(20)
+    assert cluster.condition("Suspended")["message"] == "spec.suspend is true: no pod of it runs"
+
+
 async def test_a_run_that_a_user_has_suspended_stays_so(cluster: Cluster) -> None:
     cluster.apply(sweep())
     await cluster.settle()
@@ -217,22 +229,6 @@ async def test_a_run_that_cannot_be_made_keeps_no_other_from_being_made(cluster:
         f"train-{index}" for index in (0, 2, 3, 4, 5)
     ]
     assert cluster.condition("Queued")["reason"] == "NameTaken"
-
-
-async def test_a_run_whose_suspension_is_refused_keeps_no_other_running(cluster: Cluster) -> None:
-    cluster.apply(sweep(completions=4))
-    await cluster.settle()
-    set_spec(cluster, suspend=True)
-    cluster.server.fault = lambda request: (
-        Fault(effect=False, status=422) if request.method == "PATCH" and request.path.endswith("/train-0") else None
-    )
-    for _ in range(8):
-        await cluster.advance(20)
-    assert [run(cluster, index)["spec"].get("suspend", False) for index in range(4)] == [False, True, True, True]
-    assert cluster.condition("Stalled")["reason"] == "ReconcileError"
-    end(cluster, 1)
-    await cluster.advance(60)
-    assert status(cluster)["completedIndexes"] == "1"
 
 
 async def test_runs_for_which_the_namespace_has_no_room_are_made_once(cluster: Cluster) -> None:

@@ -74,6 +74,20 @@ class Ends:
             if len(successes.completed(now)) == job["spec"]["completions"] and not ended:
                 self.end_job(job["metadata"]["name"], "Complete", reason=successes.reason(job))
 
+    def drain_ended(self) -> None:
+        """Somebody drains the nodes of pods that have ended well: the Eviction API marks these, too, and they go."""
+        for job in self.attempts():
+            for pod in self._jobs_pods():
+                if _owner(pod) == job["metadata"]["uid"] and pod["status"]["phase"] == "Succeeded":
+                    self.server.change("jobs", job["metadata"]["name"], _completed(pod))
+                    self.server.change("pods", pod["metadata"]["name"], _with_condition(self._eviction()))
+                    self.server.delete("pods", pod["metadata"]["name"])
+
+    def _eviction(self) -> Json:
+        """The condition that the Eviction API adds."""
+        reason = "EvictionByEvictionAPI"
+        return {"type": "DisruptionTarget", "status": "True", "reason": reason, "lastTransitionTime": self.time.text()}
+
     def crash(self) -> None:
         """Every running pod fails by its own doing."""
         self._end(_running, lambda pod: _terminated(pod, exitCode=1, reason="Error", message="ValueError: no data\n"))

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
+from cotenant_operator.kube import api
 from operator_kit.cluster import Cluster
 from operator_kit.server import Fault
 
@@ -15,11 +16,13 @@ STEPS: Final[st.SearchStrategy[Step]] = st.one_of(
     st.tuples(st.integers(1, 20), st.integers(1, 4)).map(lambda part: ("repeat", part)),
     st.integers(1, 6).map(lambda count: ("work", count)),
     st.sampled_from((1, 15, 40, 400)).map(lambda seconds: ("wait", seconds)),
-    st.sampled_from(((True, 0), (False, 0), (True, -1), (False, -1), (False, 409), (False, 500))).map(
+    st.sampled_from(((True, 0), (False, 0), (True, -1), (False, -1), (False, 403), (False, 409), (False, 500))).map(
         lambda fault: ("fault", fault)
     ),
     st.just(("settle", None)),
     st.just(("settle", None)),
+    st.booleans().map(lambda deaf: ("deaf", deaf)),
+    st.sampled_from((-3600, -20, 20, 3600)).map(lambda seconds: ("set clock", seconds)),
     st.just(("restart", None)),
     st.just(("relist", None)),
 )
@@ -37,15 +40,18 @@ class Befallen:
     Attributes:
         faults: what is to happen to the next writes, one each.
         lost: whether events were lost since the last listing.
+        deaf: whether the API server gives no events of other programs to who asks for them.
     """
 
     def __init__(self) -> None:
         self.cluster = Cluster()
         self.faults: list[Fault] = []
-        self.lost = False
-        self.cluster.server.fault = lambda request: None if request.method == "GET" else self._next_fault()
+        self.lost = self.deaf = False
+        self.cluster.server.fault = self._fault
 
-    def _next_fault(self) -> Fault | None:
+    def _fault(self, request: api.Request) -> Fault | None:
+        if request.method == "GET":
+            return Fault(effect=False, status=500) if self.deaf and request.path.endswith("/events") else None
         return self.faults.pop(0) if self.faults else None
 
     async def befall(self, kind: str, value: Any) -> None:
@@ -53,6 +59,10 @@ class Befallen:
         if kind == "lose":
             self.lost = True
             self.cluster.lose(value)
+        elif kind == "set clock":
+            self.cluster.time.skew += value
+        elif kind == "deaf":
+            self.deaf = value
         elif kind == "wait":
             self.cluster.time.seconds += value
         elif kind == "fault":
@@ -88,6 +98,7 @@ class Befallen:
     async def end_faults(self) -> None:
         """What comes goes well, what is under way arrives, and a watch that lost events is found out."""
         self.faults.clear()
+        self.deaf = False
         while self.cluster.server.late:
             self.cluster.server.arrive()
         if self.lost:

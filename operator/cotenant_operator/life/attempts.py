@@ -126,7 +126,7 @@ def _profiled(observed: Observed, spec: dljob.Spec, current: views.Job) -> Ended
 
 def concluded(observed: Observed, spec: dljob.Spec, current: views.Job) -> Ended:
     """Return what an attempt came to that failed by itself."""
-    if _is_by_policy(current) and current.suspended and not current.remote:
+    if _is_by_policy(current) and _was_suspended(observed, current) and not current.remote:
         # Its pods ended by a signal, with whatever exit code: that it matches the user's policy says nothing.
         return ending(observed, spec, current, cause=Cause.SUSPENDED, message="its pods ended when it was suspended")
     found = [finding for finding in causes.findings(observed, current) if _is_evidence(finding, spec)]
@@ -296,6 +296,18 @@ def _failures(observed: Observed, spec: dljob.Spec, current: views.Job, cause: C
 def _is_by_policy(current: views.Job) -> bool:
     """Return whether the Job has failed by an exit code for which the user's policy says so."""
     return current.failed is not None and current.failed.reason == reasons.POD_FAILURE_POLICY
+
+
+def _was_suspended(observed: Observed, current: views.Job) -> bool:
+    """Return whether a Job has failed while it was suspended, or by pods of before it was resumed.
+
+    It may be resumed before its controller has looked at the pods that ended meanwhile.
+    """
+    if current.suspended or current.settled:
+        return True
+    failed = {pod.meta.uid for pod in observed.pods if pod.meta.owner_uid == current.meta.uid and pod.phase == "Failed"}
+    recent = {pod.meta.uid for pod in causes.pods_of(observed, current)}
+    return bool(failed) and failed.isdisjoint(recent)
 
 
 def _used_up(spec: dljob.Spec, current: views.Job, ended: Ended, *, limit: int) -> Over:

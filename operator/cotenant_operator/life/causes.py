@@ -176,10 +176,10 @@ def _wait(observed: Observed, pod: views.Pod) -> _Wait | None:
     if pod.phase != "Pending" or pod.meta.deleting or pod.scheduled_at is None:
         return None
     refused, policy = observed.refused.get(views.pod_uid(pod)), observed.policy
-    if refused is not None:
-        return _Wait(pod.scheduled_at + timedelta(seconds=REFUSED_SECONDS), pod, refused)
-    seconds = None if policy is None else policy.queue.start_timeout_seconds
     since = observed.idle.get(views.pod_uid(pod))
+    if refused is not None:
+        return _Wait((since or pod.scheduled_at) + timedelta(seconds=REFUSED_SECONDS), pod, refused)
+    seconds = None if policy is None else policy.queue.start_timeout_seconds
     if seconds is None or pod.placement is None or since is None:
         return None
     why = f"{pod.hindrance or 'its container does not run'}; queue.startTimeoutSeconds is {seconds}"

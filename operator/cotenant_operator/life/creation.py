@@ -6,7 +6,7 @@ from typing import Final
 
 from cotenant_api import dljob, packingpolicy, prediction, rootless
 from cotenant_operator import reasons
-from cotenant_operator.life import granting, profiling
+from cotenant_operator.life import granting, pauses, profiling
 from cotenant_operator.plans.stages import Blocked, Stage
 from cotenant_operator.state import carried, grants, outcomes
 from cotenant_operator.state.measured import Measured
@@ -136,11 +136,12 @@ def _was_measured(observed: Observed, spec: dljob.Spec) -> bool:
 
 def waiting_for_graph(observed: Observed, now: datetime) -> Stage | None:
     """Return the stage of a job whose graph is being extracted, or that is so new that it may be on the way."""
-    outcome, age = observed.outcome, (now - observed.job.meta.created).total_seconds()
+    outcome = observed.outcome
     if isinstance(outcome, outcomes.Missing) and outcome.reason == reasons.EXTRACTION_RUNNING:
         # Its Job has a time limit.
         return _blocked(reasons.PREDICTION_PENDING, outcome.message)
-    if not isinstance(outcome, outcomes.Missing) or not outcome.may_come or age >= GRACE_SECONDS:
+    is_new = pauses.due(observed.job.meta.created, GRACE_SECONDS, now) is not None
+    if not isinstance(outcome, outcomes.Missing) or not outcome.may_come or not is_new:
         return None
     if outcome.reason == reasons.GRAPH_UNREADABLE:
         # It has come, and waiting does not mend it.

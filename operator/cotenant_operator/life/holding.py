@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from cotenant_api import backoff, dljob, packingpolicy, pod
 from cotenant_operator import labels, reasons
-from cotenant_operator.life import quota
+from cotenant_operator.life import pauses, quota
 from cotenant_operator.plans.stages import Blocked
 from cotenant_operator.state import defaults, demand, gangs, setbacks, views
 from cotenant_operator.state.observed import Observed
@@ -94,7 +94,7 @@ def wants_events(observed: Observed, now: datetime) -> str | None:
         return None
     if _is_at_rest(current) or current.suspended or current.start_time is None:
         return None
-    late = now >= current.start_time + timedelta(seconds=MISSING_SECONDS)
+    late = pauses.due(current.start_time, MISSING_SECONDS, now) is None
     return current.meta.uid if late and gangs.missing(current, observed.pods) else None
 
 
@@ -112,8 +112,8 @@ def of_deployment(current: views.Deployment, living: int, now: datetime) -> Hold
     failure = current.failed_creation
     if failure is None or living >= current.replicas:
         return FREE
-    told_at = failure.since + timedelta(seconds=MISSING_SECONDS)
-    return Hold(retry_at=told_at) if now < told_at else Hold(why=_words(failure))
+    told_at = pauses.due(failure.since, MISSING_SECONDS, now)
+    return Hold(why=_words(failure)) if told_at is None else Hold(retry_at=told_at)
 
 
 def _is_at_rest(current: views.Job) -> bool:
@@ -158,7 +158,7 @@ def _lack(observed: Observed, asked: demand.Demand, pods: int, now: datetime) ->
 def _goes_first(rival: Rival, room: quota.Room, observed: Observed, now: datetime) -> bool:
     """Return whether room is kept for an older gang that waits."""
     setback = rival.setback
-    if setback is not None and setback.count > YIELDING and now < _latest(setback):
+    if setback is not None and setback.count > YIELDING and _latest(setback, now) is not None:
         return False
     lack = room.lack(rival.demand, rival.missing)
     if lack is None:
@@ -168,19 +168,17 @@ def _goes_first(rival: Rival, room: quota.Room, observed: Observed, now: datetim
     return not lack.for_ever and now >= patient_until
 
 
-def _latest(setback: Setback) -> datetime:
-    """When a gang is tried again, whatever room there is."""
+def _latest(setback: Setback, now: datetime) -> datetime | None:
+    """When a gang is tried again, whatever room there is; None: now."""
     first, longest = BACKOFF_SECONDS
-    return setback.at + timedelta(seconds=backoff.doubled(first, setback.count - 1, most=longest))
+    return pauses.due(setback.at, backoff.doubled(first, setback.count - 1, most=longest), now)
 
 
 def _due(setback: Setback, observed: Observed, asked: demand.Demand, now: datetime) -> datetime | None:
     """When a gang is tried again; None: now. It is sooner where there is more room than what was not enough."""
-    due = _latest(setback)
+    due = _latest(setback, now)
     more = any(setback.left.get(name, amount) < amount for name, amount in _left(observed, asked).items())
-    if more:
-        due = min(due, setback.at + timedelta(seconds=BACKOFF_SECONDS[0]))
-    return due if now < due else None
+    return pauses.due(setback.at, BACKOFF_SECONDS[0], now) if due is not None and more else due
 
 
 def _left(observed: Observed, asked: demand.Demand, *, held: int = 0) -> dict[str, Decimal]:
@@ -203,8 +201,8 @@ def _started(observed: Observed, current: views.Job, now: datetime) -> Hold:
     missing, started = gangs.missing(current, observed.pods), current.start_time
     if not missing or started is None:
         return FREE
-    patient_until = started + timedelta(seconds=MISSING_SECONDS)
-    if now < patient_until:
+    patient_until = pauses.due(started, MISSING_SECONDS, now)
+    if patient_until is not None:
         return Hold(retry_at=patient_until)
     again, failure = now + timedelta(seconds=LOOK_SECONDS), observed.failed_creation
     newest = max((seen.meta.created for seen in observed.pods if seen.attempt == current.attempt), default=started)
@@ -214,8 +212,8 @@ def _started(observed: Observed, current: views.Job, now: datetime) -> Hold:
     why = _words(failure)
     if current.demand is None or current.external or why.reason != reasons.QUOTA_EXCEEDED:
         return Hold(why=why, retry_at=again)
-    patient_until = max(begun, failure.since) + timedelta(seconds=MISSING_SECONDS)
-    if now < patient_until:
+    patient_until = pauses.due(max(begun, failure.since), MISSING_SECONDS, now)
+    if patient_until is not None:
         return Hold(retry_at=patient_until)
     return Hold(why=why, setback=_set_back(observed, current, why.message, now=now))
 

@@ -30,6 +30,8 @@ def note(observed: Observed, spec: dljob.Spec, current: views.Job) -> dict[str, 
     if spec.replicas > 1:
         whole = current.disrupted is not None or is_done(observed, current) or not _has_lost_a_member(current, pods)
         return {} if whole else {labels.DISRUPTED: _STOPPED}
+    # Only a pod that follows the noted one takes the note away. One that had failed before it is there, too.
+    pods = [pod for pod in pods if pod.phase != "Failed" or pod.meta.uid == current.disrupted]
     if not pods:
         return {}
     latest = max(pods, key=lambda pod: (pod.meta.created, pod.meta.version))

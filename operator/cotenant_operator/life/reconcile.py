@@ -65,7 +65,9 @@ def _stage(observed: Observed, now: datetime) -> Stage:
     if spec is None:
         message = f"{observed.job.problem}: correct it"
         blocked = Blocked(reason=reasons.INVALID_SPEC, message=message)
-        return Stage(actions=switching.stopped(observed), blocked=blocked, attempt=observed.known_attempts)
+        runs = sweeping.halted(observed, now)
+        found = (*switching.stopped(observed), *runs.actions)
+        return Stage(actions=found, blocked=blocked, attempt=observed.known_attempts, retry_at=runs.retry_at)
     if spec.completions is not None:
         return sweeping.stage(observed, spec, now)
     if spec.workload_type is pod.WorkloadType.INFERENCE:
@@ -85,15 +87,16 @@ def _after_the_end(observed: Observed, ended: conditions.Condition, now: datetim
     left = (
         *extracting.after_the_end(observed),
         *training.stale(observed, former_to=None),
-        *sweeping.stale(observed),
+        *sweeping.stale(observed, now),
         *_edited_late(observed.job),
     )
+    looks = [refusal.retry_at for refusal in observed.refused_runs(now).values()]
     seconds = observed.job.ttl_seconds
     if seconds is None:
-        return Plan(actions=left)
+        return Plan(actions=left, retry_at=min(looks, default=None))
     due = datetime.fromisoformat(ended.last_transition_time) + timedelta(seconds=min(seconds, dljob.MAX_SECONDS))
     if now < due:
-        return Plan(actions=left, retry_at=due)
+        return Plan(actions=left, retry_at=min(looks, default=due))
     meta = observed.job.meta
     gone = actions.Delete(kind=Kind.DLJOB, name=meta.key.name, uid=meta.uid, version=meta.version)
     return Plan(actions=(gone,))

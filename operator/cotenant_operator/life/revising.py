@@ -5,7 +5,7 @@ keeps its place in the queue. A run that has had GPUs goes on as it is, and the 
 into a run himself stands until the next edit of the sweep, and goes with that.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,6 +30,7 @@ class Revision:
         unmarked: runs that carry no digest, by index: a build made them that wrote none. They count as of the present
             spec, so that an upgrade changes no run, and get its digest.
         changeable: runs of a former spec that may take the present one, by index.
+        refused: runs that might, and whose writes the API server refuses, by index.
         kept: indexes of the runs of a former spec that have had GPUs.
         behind: indexes of the runs of the present spec whose Jobs are of a former one.
     """
@@ -38,21 +39,24 @@ class Revision:
     digest: str
     unmarked: dict[int, views.DLJob]
     changeable: dict[int, views.DLJob]
+    refused: dict[int, views.DLJob]
     kept: frozenset[int]
     behind: frozenset[int]
 
 
-def look(owner: views.DLJob, spec: dljob.Spec, sweep: sweeps.Sweep) -> Revision:
-    """Return which of the runs under way are of a former spec."""
+def look(owner: views.DLJob, spec: dljob.Spec, sweep: sweeps.Sweep, *, refused: Collection[str]) -> Revision:
+    """Return which of the runs under way are of a former spec; `refused`: names of those that cannot be written."""
     digest = runs.digest(owner, spec)
     own = {index: run for index, run in sweep.active.items() if _is_own(run)}
     former = {index: run for index, run in own.items() if run.sweep_digest not in (None, digest)}
     changeable = {index: run for index, run in former.items() if _is_changeable(run)}
+    stuck = {index: run for index, run in changeable.items() if run.meta.key.name in refused}
     return Revision(
         sweep=owner.meta.key.name,
         digest=digest,
         unmarked={index: run for index, run in own.items() if run.sweep_digest is None},
-        changeable=changeable,
+        changeable={index: run for index, run in changeable.items() if index not in stuck},
+        refused=stuck,
         kept=frozenset(former.keys() - changeable.keys()),
         behind=frozenset(index for index, run in own.items() if index not in former and run.outdated),
     )
@@ -67,7 +71,7 @@ def todo(
         owner: the DLJob of the sweep.
         spec: what it says.
         found: which of its runs are of a former spec.
-        busy: names of the runs that are written to in the same look: those have another version then.
+        busy: names of the runs that are written to in the same look, and have another version then, or that cannot be.
     """
     for run in found.unmarked.values():
         if run.meta.key.name not in busy:
@@ -86,12 +90,12 @@ def told(found: Revision) -> tuple[Note, ...]:
     return (Note(warning=False, reason=reasons.UPDATED, message=message),)
 
 
-def words(found: Revision, *, refused: str | None) -> str | None:
+def words(found: Revision, *, refused: Mapping[str, str]) -> str | None:
     """Say which runs are not of the present spec, and what to do; None: all are, or are about to be.
 
     Args:
         found: which of the runs are of a former spec.
-        refused: why the API server refuses what is to be written; None: it does not.
+        refused: why the API server refuses what is to be written to a run.
     """
     said = []
     if found.kept:
@@ -100,13 +104,19 @@ def words(found: Revision, *, refused: str | None) -> str | None:
             f"{_count(found.kept)} got GPUs before the change, and kept the former spec: {_listed(found.kept)}; "
             f"to have the change in one of them, delete its DLJob ({example}, say): it is made again"
         )
-    if refused and found.changeable:
-        said.append(f"{_count(found.changeable)} could not be changed: {_listed(found.changeable)}: {refused}")
+    if found.refused:
+        said.append(not_written(found.refused, refused))
     if found.behind:
         said.append(
             f"{_count(found.behind)} kept Jobs of a former spec: {_listed(found.behind)}; see their condition Current"
         )
     return "; ".join(said) or None
+
+
+def not_written(found: Mapping[int, views.DLJob], refused: Mapping[str, str]) -> str:
+    """Say which runs cannot be written, and why the first of them cannot."""
+    first = found[min(found)].meta.key.name
+    return f"{_count(found)} could not be changed: {_listed(found)}: {refused[first]}"
 
 
 def _is_own(run: views.DLJob) -> bool:

@@ -47,6 +47,9 @@ def _workload(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
 
 def _stage(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Deployment) -> Stage:
     if current.meta.owner_uid != observed.job.meta.uid:
+        if current.meta.deleting or current.owner == observed.job.meta.key.name:
+            message = f"waiting for Deployment {current.meta.key.name} of a former DLJob of this name to be deleted"
+            return Stage(blocked=Blocked(reason=reasons.PREVIOUS_PODS_ENDING, message=message))
         message = f"Deployment {current.meta.key.name} belongs to another owner: delete it, or rename the DLJob"
         return Stage(blocked=Blocked(reason=reasons.NAME_TAKEN, message=message))
     if current.meta.deleting:

@@ -7,7 +7,7 @@ is. Of a suspended sweep all runs are suspended; one that a user has suspended o
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -18,7 +18,7 @@ from cotenant_operator.plans import actions, stages
 from cotenant_operator.plans.stages import Blocked, Note, Stage
 from cotenant_operator.state import sweeps, views
 from cotenant_operator.state.kinds import Kind
-from cotenant_operator.state.observed import Observed, Part
+from cotenant_operator.state.observed import Observed, Refusal
 from cotenant_operator.workloads import builders, runs
 
 AT_ONCE: Final = 32
@@ -27,15 +27,15 @@ AT_ONCE: Final = 32
 
 def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
     """Where the sweep stands and what is next."""
-    sweep = sweeps.look(observed, spec)
+    sweep, refused = sweeps.look(observed, spec), observed.refused_runs(now)
+    due = tuple(_stopped(sweep, wanted=spec.suspend))
     # An operator that knew no sweeps, after a rollback, made a Job of it.
-    stopped = (*training.stale(observed, former_to=None), *_stopped(sweep, wanted=spec.suspend))
+    stopped = (*training.stale(observed, former_to=None), *(one for one in due if one.name not in refused))
     if sweep.is_over:
         return Stage(actions=stopped[:AT_ONCE], workload=True, finished=_ended(sweep))
-    revision, kept = revising.look(observed.job, spec, sweep), observed.standing_refusal(now, Part.EDITS)
-    outdated = revising.words(revision, refused=None if kept is None else kept.message)
-    busy = frozenset(action.name for action in stopped)
-    todo = () if kept is not None else revising.todo(observed.job, spec, revision, busy=busy)
+    revision, why = revising.look(observed.job, spec, sweep, refused=refused), _messages(refused)
+    outdated = revising.words(revision, refused=why)
+    todo = revising.todo(observed.job, spec, revision, busy={*(action.name for action in stopped), *refused})
     changes = (*stopped, *itertools.islice(todo, AT_ONCE + 1))
     refusal = observed.standing_refusal(now)
     missing = () if spec.suspend or refusal is not None else tuple(_missing(sweep, spec))
@@ -43,10 +43,11 @@ def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
     found = (*changes[:AT_ONCE], *itertools.islice(made, AT_ONCE))
     notes = (*_begun(observed, sweep, missing), *revising.told(revision), *editing.told(observed, outdated))
     more = len(found) < len(changes) + len(missing)
-    looks = [now] if more else [one.retry_at for one in (refusal, kept) if one is not None]
+    looks = [now] if more else [one.retry_at for one in (refusal, *refused.values()) if one is not None]
     return Stage(
         actions=found,
         blocked=None if refusal is None else Blocked(reason=refusal.reason, message=refusal.message),
+        held=_held(observed, [one.name for one in due if one.name in refused], why),
         workload=True,
         outdated=outdated,
         notes=notes,
@@ -54,14 +55,26 @@ def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
     )
 
 
-def stale(observed: Observed) -> tuple[actions.Delete, ...]:
+def halted(observed: Observed, now: datetime) -> Stage:
+    """Return what suspends the runs of a sweep of which nothing can be read but that it is suspended."""
+    refused = observed.refused_runs(now)
+    runs_on = (run for _, run in sweeps.indexed(observed) if run.finished is None and run.suspend_written is False)
+    due = [run for run in runs_on if not run.meta.deleting and run.meta.key.name not in refused]
+    found = (actions.Change.of(Kind.DLJOB, run.meta, builders.suspended({}, suspend=True)) for run in due)
+    retry_at = min((refusal.retry_at for refusal in refused.values()), default=None)
+    changes = tuple(itertools.islice(found, AT_ONCE)) if observed.job.suspended else ()
+    return Stage(actions=changes, retry_at=now if len(due) > len(changes) > 0 else retry_at)
+
+
+def stale(observed: Observed, now: datetime) -> tuple[actions.Delete, ...]:
     """Return the deletions of runs that a sweep has after its end: a creation may arrive late.
 
     A DLJob that is no sweep may control others of such names.
     """
     if not observed.job.is_sweep:
         return ()
-    living = (run for _, run in sweeps.indexed(observed) if run.finished is None)
+    refused = observed.refused_runs(now)
+    living = (run for _, run in sweeps.indexed(observed) if run.finished is None and run.meta.key.name not in refused)
     return tuple(itertools.islice(_deleted(living), AT_ONCE))
 
 
@@ -89,6 +102,16 @@ def _deleted(found: Iterable[views.DLJob]) -> Iterator[actions.Delete]:
         # What is no run of ours, by the note that each is made with, is left alone.
         if not run.meta.deleting and run.suspend_written is not None:
             yield actions.Delete(kind=Kind.DLJOB, name=run.meta.key.name, uid=run.meta.uid)
+
+
+def _messages(refused: Mapping[str, Refusal]) -> dict[str, str]:
+    return {name: refusal.message for name, refusal in refused.items()}
+
+
+def _held(observed: Observed, names: Collection[str], why: Mapping[str, str]) -> Blocked | None:
+    """Say which runs go on although they should not, or wait, for their writes are refused."""
+    found = {index: run for index, run in sweeps.indexed(observed) if run.meta.key.name in names}
+    return Blocked(reason=reasons.RECONCILE_ERROR, message=revising.not_written(found, why)) if found else None
 
 
 def _begun(observed: Observed, sweep: sweeps.Sweep, made: Sequence[int]) -> tuple[Note, ...]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from cotenant_api import conditions, dljob
@@ -16,6 +16,7 @@ from cotenant_operator.life import (
     editing,
     holding,
     interruptions,
+    pauses,
     places,
     profiling,
     switching,
@@ -194,14 +195,14 @@ def _next(
     ended_at = "" if final is None else final.last_transition_time
     failed_at = datetime.fromisoformat(ended_at or conditions.timestamp(now))
     if isinstance(following, attempts.Over):
-        told_by = failed_at + timedelta(seconds=attempts.EVIDENCE_SECONDS)
-        if now < told_by and attempts.may_be_a_victim(observed, current, ended):
+        told_by = pauses.due(failed_at, attempts.EVIDENCE_SECONDS, now)
+        if told_by is not None and attempts.may_be_a_victim(observed, current, ended):
             return Stage(attempt=current.attempt, workload=True, ending=True, retry_at=told_by)
         return _failed(current, following.reason, following.message)
     recorded = attempts.record(current, ended)
     words = attempts.story(current.attempt, ended, following)
-    begins = failed_at + timedelta(seconds=attempts.wait_seconds(ended, following))
-    if now < begins and not spec.suspend:
+    begins = pauses.due(failed_at, attempts.wait_seconds(ended, following), now)
+    if begins is not None and not spec.suspend:
         blocked = Blocked(reason=reasons.RESTART_BACKOFF, message=words)
         return Stage(actions=recorded, attempt=current.attempt, blocked=blocked, retry_at=begins)
     stage = _create(observed, spec, now, taken_over=following)

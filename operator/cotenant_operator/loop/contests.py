@@ -15,19 +15,19 @@ What never waits:
 
 - the status and events: they have a pace of their own (`loop.pace`, `loop.events`);
 - fences: each is written once for a patch without an answer, and no decision is safe before it (`loop.fences`);
-- the deletion of what must not run beside what is there, whatever became of it: a Job of a former attempt;
+- the deletion of what must not run, whatever became of it: a Job of a former attempt, a run that has ended before;
 - the suspension of a gang that a quota has refused: `life.holding` has a backoff for the next try;
 - the note of one more pod that is being taken away: without it, a program that ends well then counts as done.
 
 A restart forgets all of this: the first three writes are free again.
 """
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from cotenant_api import backoff
+from cotenant_api import backoff, dljob
 from cotenant_operator import labels
 from cotenant_operator.plans import actions
 from cotenant_operator.state.kinds import Kind
@@ -44,8 +44,11 @@ QUIET_SECONDS: Final = 600.0
 """A field that was not written for so long is free again. Longer than the longest wait."""
 MOST_IN_WINDOW: Final = 5
 """So often a field is written within WINDOW_SECONDS, whatever is wanted of it."""
-MOST: Final = 512
-"""Fields that are remembered for one DLJob; the ones written longest ago are forgotten first."""
+MOST: Final = 4 * dljob.MAX_RUNS
+"""Fields that are remembered for one DLJob; the ones written longest ago are forgotten first.
+
+Of a run of a sweep these are its creation, its spec, and its suspension with the note of it.
+"""
 CREATION: Final = "creation"
 DELETION: Final = "deletion"
 
@@ -100,9 +103,9 @@ class Turn:
     due: float | None = None
 
 
-@dataclass
+@dataclass(slots=True)
 class _History:
-    """When one field was written.
+    """When one field was written. A large sweep has thousands of these.
 
     Attributes:
         last: times of the last writes, whatever was written.
@@ -113,8 +116,8 @@ class _History:
         told: whether it was told that a write waits.
     """
 
-    last: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_IN_WINDOW))
-    times: deque[float] = field(default_factory=lambda: deque(maxlen=FREE))
+    last: tuple[float, ...] = ()
+    times: tuple[float, ...] = ()
     value: object = None
     waits: int = 0
     generation: int | None = None
@@ -136,14 +139,13 @@ class _History:
     def wrote(self, value: object, now: float, generation: int) -> None:
         """Note a write that followed from a spec of this generation."""
         if value != self.value or (self.last and now - self.last[-1] >= QUIET_SECONDS):
-            self.times.clear()
-            self.waits, self.told = 0, False
+            self.times, self.waits, self.told = (), 0, False
         if self._is_contested(now):
             self.waits += 1
             if generation != self.generation:
                 self.waits = min(self.waits, MOST_WAITS_OF_EDITS)
-        self.times.append(now)
-        self.last.append(now)
+        self.times = (*self.times, now)[-FREE:]
+        self.last = (*self.last, now)[-MOST_IN_WINDOW:]
         self.value, self.generation = value, generation
 
     def _is_contested(self, now: float) -> bool:
@@ -257,7 +259,9 @@ def writes(action: actions.Action) -> dict[Write, object]:
                 Write(action.kind, action.name, path): found[path] if path in _VARYING else None
                 for path in sorted(found.keys() - exempt)
             }
-        case actions.Delete() if action.kind is Kind.JOB and action.version is not None:
+        case actions.UpdateRun():
+            return {Write(Kind.DLJOB, str(action.manifest["metadata"]["name"]), ("spec",)): None}
+        case actions.Delete() if action.version is not None:
             return {Write(action.kind, action.name, (DELETION,)): None}
     return {}
 

@@ -20,7 +20,7 @@ from cotenant_operator.loop.workqueue import WorkQueue
 from cotenant_operator.parsing import process
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Plan
-from cotenant_operator.state.observed import Part
+from cotenant_operator.state.observed import Observed, Part
 from cotenant_operator.state.store import Keys, Store
 from cotenant_operator.state.views import Key
 from cotenant_operator.telling import metrics, status
@@ -211,19 +211,23 @@ class Controller:
         return metrics.Result.DONE
 
     async def _process(self, key: Key) -> None:
-        observed = await self._observer.gathered(key)
-        if observed is None:
+        found = await self._observer.gathered(key)
+        if found is None:
             self._pace.forget(key)
             self._events.forget(key)
             self._yielding.forget(key)
             return
+        observed = found.observed
         self.keeper.look_at(observed)
         plan = reconcile.reconcile(observed, self._clock.now())
+        if found.unfenced is not None and not _only_tells(plan):
+            # What a status says is so whatever an earlier patch does. All else waits.
+            raise found.unfenced
         try:
             plan, due = await self._yielding.due(key, observed.job, plan)
             if due is not None:
                 self._queue.add(key, at=due)
-            await self._do(key, plan, generation=observed.job.meta.generation)
+            await self._do(key, plan, observed)
         except executor.Refused as error:
             _LOGGER.warning("%s: %s: %s", key, error.reason, error)
             stood = observed.standing_refusal(self._clock.now(), error.part)
@@ -247,17 +251,20 @@ class Controller:
             self._working += steps
             self._queue.set_aside(namespace, -steps)
 
-    async def _do(self, key: Key, plan: Plan, *, generation: int) -> None:
+    async def _do(self, key: Key, plan: Plan, observed: Observed) -> None:
         failed: list[api.APIError | errors.TemporaryError] = []
         for action in plan.actions if self._may_tell(key, plan) else ():
             if not _is_vain(action, failed):
                 try:
-                    await self._act(key, action, generation=generation)
+                    await self._act(key, action, generation=observed.job.meta.generation)
                 except (api.APIError, errors.TemporaryError) as error:
                     if not actions.is_beside(action):
                         raise
                     failed.append(self._lasting(key, action, error))
         await self._send_again(key)
+        for other in failed[1:]:
+            if isinstance(other, executor.Refused):
+                self._observer.refuse(observed, other)
         if failed:
             raise failed[0]
         if plan.retry_at is not None:
@@ -268,12 +275,20 @@ class Controller:
     def _lasting(
         self, key: Key, action: actions.Action, error: api.APIError | errors.TemporaryError
     ) -> api.APIError | errors.TemporaryError:
-        """Return why an action failed. A Service whose writes go on failing is told of, and keeps no status waiting."""
+        """Return why an action failed.
+
+        A Service, or a run, whose writes go on failing is told of, and keeps no status waiting.
+        """
         passes = not isinstance(error, errors.TemporaryError) or self._queue.failures(key) + 1 < TOLD_AFTER
-        if passes or actions.part(action) is not Part.SERVICE:
+        part, seconds = actions.part(action), executor.QUOTA_RETRY_SECONDS
+        if passes or part is Part.WORKLOAD:
             return error
-        seconds, message = executor.QUOTA_RETRY_SECONDS, f"the Service cannot be written: {error}"
-        return executor.Refused(reasons.SERVICE_FAILED, message, retry_seconds=seconds, part=Part.SERVICE)
+        if part is Part.SERVICE:
+            message = f"the Service cannot be written: {error}"
+            return executor.Refused(reasons.SERVICE_FAILED, message, retry_seconds=seconds, part=part)
+        return executor.Refused(
+            reasons.RECONCILE_ERROR, f"it cannot be written: {error}", retry_seconds=seconds, part=part
+        )
 
     async def _act(self, key: Key, action: actions.Action, *, generation: int) -> None:
         if isinstance(action, actions.EmitEvent):
@@ -311,8 +326,7 @@ class Controller:
             return True
         now = self._clock.monotonic()
         due = self._pace.due(key, now, urgent=telling.urgent)
-        only_tells = all(isinstance(action, actions.EmitEvent | actions.PatchStatus) for action in plan.actions)
-        if now >= due or not only_tells or telling.keeps:
+        if now >= due or not _only_tells(plan) or telling.keeps:
             self._pace.wrote(key, now)
             return True
         self._queue.add(key, at=due)
@@ -342,6 +356,11 @@ class Controller:
         delay = self._queue.failed(key, now=now, delay_seconds=delay_seconds)
         _LOGGER.warning("%s: tried again in %.1f s: %s", key, delay, message)
         self._wake.set()
+
+
+def _only_tells(plan: Plan) -> bool:
+    """Return whether a plan writes nothing but the status and events."""
+    return all(isinstance(action, actions.EmitEvent | actions.PatchStatus) for action in plan.actions)
 
 
 def _is_vain(action: actions.Action, failed: Sequence[Exception]) -> bool:

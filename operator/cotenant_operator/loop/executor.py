@@ -18,7 +18,7 @@ from cotenant_operator.loop import fences
 from cotenant_operator.plans import actions
 from cotenant_operator.state import reading, setbacks
 from cotenant_operator.state.kinds import WATCHED, Kind
-from cotenant_operator.state.observed import Part
+from cotenant_operator.state.observed import AnyPart, Part
 from cotenant_operator.state.store import Keys, Store
 from cotenant_operator.state.views import Key, Meta
 from cotenant_operator.workloads import runs
@@ -41,7 +41,7 @@ class Refused(api.APIError):
         part: of the DLJob that is refused.
     """
 
-    def __init__(self, reason: str, message: str, *, retry_seconds: float, part: Part = Part.WORKLOAD) -> None:
+    def __init__(self, reason: str, message: str, *, retry_seconds: float, part: AnyPart = Part.WORKLOAD) -> None:
         self.reason, self.retry_seconds, self.part = reason, retry_seconds, part
         super().__init__(message)
 
@@ -123,11 +123,8 @@ class Executor:
         standing = await self._api.get(Kind.DLJOB, Key(key.namespace, name))
         patch = runs.update(standing, action.manifest)
         change = actions.Change(kind=Kind.DLJOB, name=name, uid=action.uid, version=action.version, patch=patch)
-        try:
-            with self._noting(key, action.uid):
-                await self._change(key, change)
-        except (api.InvalidError, api.ForbiddenError) as error:
-            raise refused(error) from error
+        with self._noting(key, action.uid):
+            await self._change(key, change)
 
     async def _delete(self, key: Key, action: actions.Delete) -> None:
         name = Key(key.namespace, action.name)
@@ -235,8 +232,8 @@ class Executor:
 
 
 @contextlib.contextmanager
-def _marking(part: Part) -> Iterator[None]:
-    """Mark a refusal by what is refused: however a Service is refused, its workload goes on."""
+def _marking(part: AnyPart) -> Iterator[None]:
+    """Mark a refusal by what is refused: however a Service or a run is refused, all else goes on."""
     try:
         yield
     except Refused as error:
@@ -246,12 +243,11 @@ def _marking(part: Part) -> Iterator[None]:
         # It is another one now, and is looked at again.
         raise
     except api.APIError as error:
-        if part is not Part.SERVICE:
+        if part is Part.WORKLOAD:
             raise
         told = refused(error)
-        raise Refused(
-            _OF_SERVICES.get(told.reason, told.reason), str(told), retry_seconds=told.retry_seconds, part=part
-        ) from error
+        reason = _OF_SERVICES.get(told.reason, told.reason) if part is Part.SERVICE else told.reason
+        raise Refused(reason, str(told), retry_seconds=told.retry_seconds, part=part) from error
 
 
 def _as_it_was(uid: str, version: int) -> dict[str, str]:

@@ -35,6 +35,18 @@ class Context(NamedTuple):
     release: str
 
 
+class Gathered(NamedTuple):
+    """What a decision rests on.
+
+    Attributes:
+        observed: what there is.
+        unfenced: why the API server refuses a fence: an earlier patch of a workload may still take effect.
+    """
+
+    observed: Observed
+    unfenced: api.APIError | None = None
+
+
 class Observer:
     """Looks at DLJobs.
 
@@ -63,7 +75,7 @@ class Observer:
         self._overuses, self._reads = overuses.Overuses(client), reads.Reads(client, store)
         self._limit_ranges = limit_ranges.LimitRanges(client, monotonic=clock.monotonic)
         self._creations = creations.Creations(client, monotonic=clock.monotonic)
-        self._idling = idling.Idling()
+        self._idling = idling.Idling(monotonic=clock.monotonic)
         self._refusals = refusals.Refusals(monotonic=clock.monotonic)
         self.keeper = keeper.Keeper(
             client,
@@ -73,7 +85,7 @@ class Observer:
             monotonic=clock.monotonic,
         )
 
-    async def gathered(self, key: Key) -> Observed | None:
+    async def gathered(self, key: Key) -> Gathered | None:
         """Return what there is; None where there is no such DLJob.
 
         Raises:
@@ -91,7 +103,7 @@ class Observer:
             return None
         if await self._reads.late_pod(observed, now=self._clock.now()):
             observed = self._observe(key) or observed
-        observed = await self._fenced(key, observed)
+        observed, unfenced = await self._fenced(key, observed)
         asked = holding.wants_events(observed, self._clock.now())
         failure = None if asked is None else await self._creations.of(key.namespace, asked)
         evicted, limited = causes.unproven(observed), holding.wants_defaults(observed)
@@ -107,23 +119,28 @@ class Observer:
         observed = holding.with_defaults(observed, defaults)
         if causes.unproven(observed):
             raise errors.TemporaryError(f"{key}: a pod was evicted meanwhile", delay_seconds=0.0)
-        return observed
+        return Gathered(observed, unfenced)
 
     def refuse(self, observed: Observed, error: executor.Refused) -> None:
         """Keep that the API server refuses what was to be done, for the next look."""
-        self._refusals.note(observed, error)
+        self._refusals.note(observed, error, now=self._clock.now())
 
-    async def _fenced(self, key: Key, observed: Observed) -> Observed:
+    async def _fenced(self, key: Key, observed: Observed) -> Gathered:
         """Return what there is, after the writing of the fences that are due. What is over needs none."""
         fences = self._executor.fences
         if observed.job.meta.deleting or observed.job.finished is not None:
             fences.forget(key)
-            return observed
+            return Gathered(observed)
         fences.keep(key, observed)
-        due = list(fences.due(key, observed))
+        due, unfenced = list(fences.due(key, observed)), None
         for fence in due:
-            await self._executor.execute(key, fence)
-        return (self._observe(key) or observed) if due else observed
+            try:
+                await self._executor.execute(key, fence)
+            except (api.ConflictError, api.NotFoundError):
+                raise
+            except api.APIError as error:
+                unfenced = error
+        return Gathered((self._observe(key) or observed) if due else observed, unfenced)
 
     def _observe(self, key: Key) -> Observed | None:
         found, now = self._store.observe(key, outcome=None), self._clock.now()

@@ -13,7 +13,7 @@ from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Plan
 from cotenant_operator.state import drift, views
 from cotenant_operator.state.kinds import WATCHED, Kind
-from cotenant_operator.state.observed import Part
+from cotenant_operator.state.observed import AnyPart, Part
 from cotenant_operator.state.views import Key
 
 Tell = Callable[[Key, actions.EmitEvent], Awaitable[None]]
@@ -101,17 +101,17 @@ def _first_of_each(found: Iterable[contests.Write]) -> Iterable[contests.Write]:
     return {write[:2]: write for write in found}.values()
 
 
-def _blocking(found: Sequence[actions.Action], turns: Sequence[contests.Turn]) -> tuple[contests.Write, Part] | None:
+def _blocking(found: Sequence[actions.Action], turns: Sequence[contests.Turn]) -> tuple[contests.Write, AnyPart] | None:
     """Return the write that waits and that the rest of a plan rests on; None: the rest is done without it.
 
     What is created follows from what was written before it, and the status says that it is there: so it does of a
-    Service. A run of a sweep is created whatever becomes of the others.
+    Service that is asked for. A run of a sweep is created whatever becomes of the others.
     """
     waits: contests.Write | None = None
     for action, turn in zip(found, turns, strict=True):
         makes = isinstance(action, actions.Create | actions.ApplyDeployment)
         part = actions.part(action)
-        if part is Part.SERVICE and turn.waiting:
+        if part is Part.SERVICE and turn.waiting and not isinstance(action, actions.Delete):
             return turn.waiting[0], part
         if actions.is_beside(action):
             continue
@@ -127,6 +127,8 @@ def _words(found: Sequence[contests.Write], *, writer: str | None = None) -> str
     kind, name, field = found[0]
     if field == (contests.CREATION,):
         return f"{kind.value} {name} was created {_HOW_OFTEN} and is gone again: find out who deletes it"
+    if field == (contests.DELETION,) and kind is not Kind.JOB:
+        return f"{kind.value} {name} was deleted {_HOW_OFTEN} and is there again: find out who makes it"
     if field == (contests.DELETION,):
         return f"{kind.value} {name} was deleted {_HOW_OFTEN}, to be made from a changed spec, and is to be again"
     fields = sorted((contests.text(write.field) for write in found), key=lambda text: (text.startswith("annot"), text))

@@ -6,7 +6,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 from cotenant_operator.state import carried
 from cotenant_operator.state.kinds import Kind
-from cotenant_operator.state.observed import Part
+from cotenant_operator.state.observed import AnyPart, Part, RunName
 from cotenant_operator.state.views import Meta
 
 Manifest: TypeAlias = Mapping[str, Any]
@@ -138,18 +138,24 @@ class EmitEvent:
 Action: TypeAlias = Create | ApplyDeployment | Change | UpdateRun | Delete | Discard | PatchStatus | EmitEvent
 
 
-def part(action: Action) -> Part:
-    """Return to what of a DLJob an action belongs. The headless Service of a gang is part of its workload."""
+def part(action: Action) -> AnyPart:
+    """Return to what of a DLJob an action belongs. The headless Service of a gang is part of its workload.
+
+    Where one run of a sweep cannot be made, others of its kind cannot, either. What becomes of one that is there is its
+    own affair.
+    """
     if isinstance(action, UpdateRun):
-        return Part.EDITS
+        return RunName(action.manifest["metadata"]["name"])
+    if isinstance(action, Change | Delete) and action.kind is Kind.DLJOB:
+        return RunName(action.name)
     served = isinstance(action, Change | Delete) and action.kind is Kind.SERVICE
     return Part.SERVICE if served or (isinstance(action, Create) and action.beside) else Part.WORKLOAD
 
 
 def is_beside(action: Action) -> bool:
     """Return whether the others are done although an action fails: it is about a run of a sweep, or a Service."""
-    of_run = isinstance(action, Create | Change | Delete) and action.kind is Kind.DLJOB
-    return of_run or part(action) is not Part.WORKLOAD
+    makes_run = isinstance(action, Create) and action.kind is Kind.DLJOB
+    return makes_run or part(action) is not Part.WORKLOAD
 
 
 def describe(action: Action) -> str:

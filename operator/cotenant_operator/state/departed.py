@@ -19,9 +19,11 @@ class Departed:
         self._found: dict[Key, dict[_Slot, views.Pod]] = {}
 
     def came(self, key: Key, pod: views.Pod) -> None:
-        """Note that a pod is there: it follows the one of its index."""
-        if pod.index is not None and pod.meta.owner_uid is not None:
-            self._drop(key, (pod.meta.owner_uid, pod.index))
+        """Note that a pod is there: it follows the one of its index, unless it was made before that one."""
+        slot = (pod.meta.owner_uid or "", -1 if pod.index is None else pod.index)
+        gone = self._found.get(key, {}).get(slot)
+        if gone is not None and pod.meta.created >= gone.meta.created:
+            self._drop(key, slot)
 
     def went(self, key: Key, pod: views.Pod, jobs: Mapping[str, views.Job]) -> None:
         """Note that a pod is gone; `jobs`: those of its DLJob, by UID. Anybody may make pods that name a Job."""

@@ -1,12 +1,17 @@
 """Who else has written into what we made, by its `managedFields`. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from cotenant_operator import labels
 from cotenant_operator.state import views
 
+PARALLELISM: Final = ("spec", "parallelism")
+PAUSED: Final = ("spec", "paused")
+_TEMPLATE: Final = ("spec", "template", "spec")
 _MAX_NAME: Final = 128
+_MOST: Final = 64
+"""Entries that are kept of one object: anybody may apply under many names."""
 
 
 def writer(value: views.Object) -> str | None:
@@ -14,14 +19,28 @@ def writer(value: views.Object) -> str | None:
 
     What `kubectl rollout restart` writes is in the template's metadata, and is meant.
     """
-    template = ("spec", "template", "spec")
-    return next((_name(entry) for entry in _of_others(value, template) if _owned(entry, template)), None)
+    return next((_name(entry) for entry in _of_others(value, _TEMPLATE) if _owned(entry, _TEMPLATE)), None)
 
 
 def last_writer(value: views.Object, path: Sequence[str]) -> str | None:
     """Return the field manager that wrote a field last, other than the operator; None: no other one has it."""
     found = sorted(_of_others(value, path), key=lambda entry: str(entry.get("time") or ""))
     return _name(found[-1]) if found else None
+
+
+def read_of(entries: Iterable[views.Object]) -> list[dict[str, Any]]:
+    """Return what decisions read of `managedFields`, in little space."""
+    found = []
+    for entry in entries:
+        spec: dict[str, Any] = {}
+        if _owned(entry, _TEMPLATE) is not None:
+            # Whether there is any field in it is read, and not which.
+            spec["f:template"] = {"f:spec": dict.fromkeys(list(_owned(entry, _TEMPLATE))[:1])}
+        spec |= {f"f:{path[1]}": {} for path in (PARALLELISM, PAUSED) if _owned(entry, path) is not None}
+        if spec:
+            kept = {name: entry[name] for name in ("manager", "time", "subresource") if name in entry}
+            found.append({**kept, "manager": _name(entry), "fieldsV1": {"f:spec": spec}})
+    return found[:_MOST]
 
 
 def _of_others(value: views.Object, path: Sequence[str]) -> Iterator[views.Object]:

@@ -3,6 +3,11 @@
 Kubernetes 1.36: kubelet writes a pod that it does not admit as Failed with a reason and no container statuses
 (`kubelet.rejectPod`), and a container that it cannot find any more as ended with `ContainerStatusUnknown`
 (`status.TerminatePod`): neither shows that anything ran.
+
+A pod that has ended may be evicted and deleted, too: `kubectl drain` does that, and the Eviction API adds
+`DisruptionTarget` to a pod that has succeeded. Such a pod was not stopped. Which came first is known for certain only
+where the pod was seen in between. Else two clocks are compared, the node's and the API server's. Where they do not
+tell, the pod counts as stopped: another attempt costs less than work that is lost.
 """
 
 from collections.abc import Iterator
@@ -16,13 +21,20 @@ EVICTED: Final = "EvictionByEvictionAPI"
 """Reason of `DisruptionTarget` on a pod that somebody evicted."""
 DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
 """Reason of a pod that had a deadline of its own."""
+SKEW_SECONDS: Final = 60
+"""By which a node's clock and the API server's may differ."""
 _HOST_KILLED: Final = "OOMKilled"
 _UNKNOWN: Final = "ContainerStatusUnknown"
 
 
-def of_pod(status: views.Object) -> views.PodEnd | None:
-    """Return how it ended; None while it goes on, and where it succeeded."""
-    disrupted = _disrupted(status)
+def of_pod(status: views.Object, *, before: views.Pod | None = None) -> views.PodEnd | None:
+    """Return how it ended; None while it goes on, and where it succeeded.
+
+    Args:
+        status: of the pod.
+        before: the pod as it was seen last.
+    """
+    disrupted = _disrupted(status, before)
     failed = status.get("phase") == "Failed"
     if not failed and disrupted is None:
         return None
@@ -49,19 +61,24 @@ def ran_out(status: views.Object) -> str | None:
     return None
 
 
-def was_told_to_end(metadata: views.Object, status: views.Object) -> bool:
+def was_told_to_end(metadata: views.Object, status: views.Object, *, before: views.Pod | None = None) -> bool:
     """Return whether a pod was deleted before it had ended: that it ends well then need not mean that it was done.
 
     Its time of deletion is when its grace period ends.
+
+    Args:
+        metadata: of the pod.
+        status: of the pod.
+        before: the pod as it was seen last.
     """
     gone_by = metadata.get("deletionTimestamp")
     if gone_by is None or status.get("phase") not in ("Running", "Succeeded"):
         return False
     if status["phase"] == "Running":
         return True
-    end, grace = ended_at(status), metadata.get("deletionGracePeriodSeconds") or 0
-    # As numbers: a grace period may be longer than any time.
-    return end is not None and (datetime.fromisoformat(gone_by) - end).total_seconds() <= grace
+    if before is not None and (before.ended or before.meta.deleting):
+        return before.told_to_end or not before.ended
+    return not _had_ended(status, gone_by, grace=metadata.get("deletionGracePeriodSeconds") or 0)
 
 
 def ended_at(status: views.Object) -> datetime | None:
@@ -85,11 +102,26 @@ def why(status: views.Object) -> str | None:
     return ": ".join(part for part in said if part) or None
 
 
-def _disrupted(status: views.Object) -> str | None:
-    for item in status.get("conditions") or ():
-        if item["type"] == DISRUPTION_TARGET and item["status"] == "True":
-            return item.get("reason") or DISRUPTION_TARGET
-    return None
+def _disrupted(status: views.Object, before: views.Pod | None) -> str | None:
+    found = (item for item in status.get("conditions") or () if item["type"] == DISRUPTION_TARGET)
+    item = next((item for item in found if item["status"] == "True"), None)
+    if item is None:
+        return None
+    was_marked = before is not None and before.end is not None and before.end.disrupted is not None
+    if before is not None and before.ended and not was_marked:
+        return None
+    if not was_marked and _had_ended(status, item.get("lastTransitionTime")):
+        return None
+    return item.get("reason") or DISRUPTION_TARGET
+
+
+def _had_ended(status: views.Object, since: str | None, *, grace: int = 0) -> bool:
+    """Return whether a pod had surely ended before a time, less a grace period in seconds."""
+    end = ended_at(status)
+    if end is None or since is None:
+        return False
+    # As numbers: a grace period may be longer than any time.
+    return (datetime.fromisoformat(since) - end).total_seconds() - grace > SKEW_SECONDS
 
 
 def containers(status: views.Object) -> Iterator[views.Object]:

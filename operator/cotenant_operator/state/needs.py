@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from cotenant_api import names, nesting
 from cotenant_operator import labels
-from cotenant_operator.state import specs
+from cotenant_operator.state import drift, specs
 from cotenant_operator.state.kinds import Kind
 
 LARGE_BYTES: Final = 64 * 1024
@@ -23,6 +23,7 @@ _METADATA: Final = (
     "generation",
     "creationTimestamp",
     "deletionTimestamp",
+    "deletionGracePeriodSeconds",
     "labels",
     "ownerReferences",
 )
@@ -52,7 +53,8 @@ def fitting(event: bytes) -> bytes:
 def _reduced(value: Mapping[str, Any]) -> dict[str, Any]:
     metadata: Mapping[str, Any] = value.get("metadata") or {}
     notes = {name: text for name, text in (metadata.get("annotations") or {}).items() if _is_ours(name)}
-    kept = {**value, "metadata": {**_only(metadata, _METADATA), "annotations": notes}}
+    written = drift.read_of(metadata.get("managedFields") or ())
+    kept = {**value, "metadata": {**_only(metadata, _METADATA), "annotations": notes, "managedFields": written}}
     spec: Mapping[str, Any] = value.get("spec") or {}
     if value.get("kind") == Kind.DLJOB.value:
         kept["spec"] = specs.bounded(spec)

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+from typing import NewType, TypeAlias
 
 from cotenant_api import gpunode, packingpolicy
 from cotenant_api.names import GPUUID, GPUModel, PodUID
@@ -18,13 +19,16 @@ from cotenant_operator.state.setbacks import FailedCreation
 
 
 class Part(Enum):
-    """What of a DLJob may be refused: the others of these do not rest on it."""
+    """What of a DLJob may be refused: nothing else rests on it. A run of a sweep is such a part, too."""
 
     WORKLOAD = "workload"
     SERVICE = "service"
     """The Service in front of the replicas of an inference job."""
-    EDITS = "edits"
-    """What an edit of a sweep means for its runs."""
+
+
+RunName = NewType("RunName", str)
+"""The name of the DLJob that is a run of a sweep."""
+AnyPart: TypeAlias = Part | RunName
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,17 +37,19 @@ class Refusal:
 
     Attributes:
         generation: of the DLJob's spec that it was made from.
+        labels: of the DLJob then. They are part of what is made, and move no generation.
         retry_at: when to try the same again.
     """
 
     generation: int
+    labels: Mapping[str, str]
     reason: str
     message: str
     retry_at: datetime
 
-    def stands(self, generation: int, now: datetime) -> bool:
-        """Return whether the same would be refused again."""
-        return self.generation == generation and self.retry_at > now
+    def stands(self, meta: views.Meta, now: datetime) -> bool:
+        """Return whether the same would be refused again: of a DLJob that has not changed."""
+        return (self.generation, self.labels) == (meta.generation, meta.labels) and self.retry_at > now
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,6 +101,7 @@ class Observed:
         siblings: how many DLJobs of its namespace are not over.
         idle: since when those of its pods that do no work have done none, by the operator's clock.
         runs: of a sweep: the DLJobs that it controls.
+        unstopped: of a suspended sweep: how many of its runs have pods that have not ended.
         services: the Services that it controls, but for that of a gang.
     """
 
@@ -105,7 +112,7 @@ class Observed:
     departed: tuple[views.Pod, ...] = ()
     policy: packingpolicy.Spec | None = None
     outcome: outcomes.Outcome | None = None
-    refusals: Mapping[Part, Refusal] = field(default_factory=dict)
+    refusals: Mapping[AnyPart, Refusal] = field(default_factory=dict)
     gpus: Mapping[GPUUID, GPU] = field(default_factory=dict)
     gpu_memory_mib: Mapping[GPUModel, int] = field(default_factory=dict)
     refused: Mapping[PodUID, str] = field(default_factory=dict)
@@ -121,12 +128,18 @@ class Observed:
     siblings: int = 1
     idle: Mapping[PodUID, datetime] = field(default_factory=dict)
     runs: tuple[views.DLJob, ...] = ()
+    unstopped: int = 0
     services: tuple[Service, ...] = ()
 
-    def standing_refusal(self, now: datetime, part: Part = Part.WORKLOAD) -> Refusal | None:
+    def standing_refusal(self, now: datetime, part: AnyPart = Part.WORKLOAD) -> Refusal | None:
         """Return the refusal of what would be made now, where it still stands."""
         found = self.refusals.get(part)
-        return found if found is not None and found.stands(self.job.meta.generation, now) else None
+        return found if found is not None and found.stands(self.job.meta, now) else None
+
+    def refused_runs(self, now: datetime) -> dict[str, Refusal]:
+        """Return the runs of a sweep whose writes are refused, by their names."""
+        found = {part: refusal for part, refusal in self.refusals.items() if not isinstance(part, Part)}
+        return {name: refusal for name, refusal in found.items() if refusal.stands(self.job.meta, now)}
 
     @property
     def current_job(self) -> views.Job | None:

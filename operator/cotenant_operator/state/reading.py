@@ -164,7 +164,7 @@ def job(value: views.Object) -> views.Job:
         criteria_met=policy is not None and "SuccessCriteriaMet" in ends,
         met_first=policy is not None and _is_before(ends.get("SuccessCriteriaMet"), ends.get("Suspended")),
         parallelism=fewer,
-        parallelism_by=None if fewer is None else drift.last_writer(value, ("spec", "parallelism")),
+        parallelism_by=None if fewer is None else drift.last_writer(value, drift.PARALLELISM),
     )
 
 
@@ -175,6 +175,7 @@ def deployment(value: views.Object) -> views.Deployment:
     caught_up = status.get("observedGeneration", 0) >= value["metadata"].get("generation", 0)
     updated = status.get("updatedReplicas") or 0
     strategy, paused = spec.get("strategy") or {}, bool(spec.get("paused"))
+    owners = (owner for owner in value["metadata"].get("ownerReferences") or () if owner.get("controller"))
     surge = 0 if strategy.get("type") == "Recreate" else (strategy.get("rollingUpdate") or {}).get("maxSurge", 1)
     return views.Deployment(
         meta=meta(value),
@@ -183,6 +184,7 @@ def deployment(value: views.Object) -> views.Deployment:
         rolled_out=caught_up and updated >= replicas and (status.get("replicas") or 0) <= updated,
         origin=_origin(value),
         grant=_of_graph(grants.read(spec["template"]), _graph(value)),
+        owner=next((owner.get("name") for owner in owners if owner.get("kind") == "DLJob"), None),
         replicas_written=_replicas_written(value),
         failed_creation=setbacks.of_deployment(value),
         revision=_revision(spec["template"]),
@@ -191,7 +193,7 @@ def deployment(value: views.Object) -> views.Deployment:
         surges=surge not in (0, "0", "0%"),
         changed_by=drift.writer(value),
         paused=paused,
-        paused_by=drift.last_writer(value, ("spec", "paused")) if paused else None,
+        paused_by=drift.last_writer(value, drift.PAUSED) if paused else None,
     )
 
 
@@ -206,8 +208,13 @@ def _replicas_written(value: views.Object) -> int | None:
     return None if text is None else number(text)
 
 
-def pod(value: views.Object) -> views.Pod:
-    """Return a pod that was made from one of our templates."""
+def pod(value: views.Object, *, before: views.Pod | None = None) -> views.Pod:
+    """Return a pod that was made from one of our templates.
+
+    Args:
+        value: the object.
+        before: the same pod as it was seen last; None: it was not.
+    """
     spec, status = value["spec"], value.get("status") or {}
     found = {item["type"]: item for item in status.get("conditions") or ()}
     scheduled, packed = found.get("PodScheduled") or {}, found.get(names.PACKED)
@@ -228,14 +235,14 @@ def pod(value: views.Object) -> views.Pod:
         unschedulable=scheduled.get("message") if refused else _held(value),
         scheduled_at=_time(scheduled.get("lastTransitionTime")) if bound else None,
         why=endings.why(status),
-        end=endings.of_pod(status),
+        end=endings.of_pod(status, before=before),
         revision=_revision(value),
         ran_out=endings.ran_out(status),
         hindrance=starts.hindrance(status),
         silent=starts.is_silent(spec, found),
         gone_by=_time(value["metadata"].get("deletionTimestamp")),
         ended_at=endings.ended_at(status),
-        told_to_end=endings.was_told_to_end(value["metadata"], status),
+        told_to_end=endings.was_told_to_end(value["metadata"], status, before=before),
         idle=starts.idle(spec, status, container=None if placed is None else placed.container) if bound else None,
     )
 

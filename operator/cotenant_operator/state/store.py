@@ -238,6 +238,7 @@ class Store:
             siblings=self._siblings[key.namespace],
             rivals=self._gangs.rivals(self._dljobs, key, self._missing),
             runs=self._runs.of(key, uid, self._dljobs),
+            unstopped=self._runs.count_unstopped(key, uid, self._dljobs, self._pods) if job.suspended else 0,
             services=self._fronts.of(key, uid),
         )
 
@@ -300,10 +301,10 @@ class Store:
         return gangs.missing(job, self._pods.get(key, {}).values())
 
     def _take_pod(self, value: Mapping[str, Any]) -> Keys:
-        key, pod = _owner(value), reading.pod(value)
-        self._count(pod.meta, pod)
-        uid = views.pod_uid(pod)
+        key, uid = _owner(value), value["metadata"]["uid"]
         before = self._pods.get(key, {}).get(uid)
+        pod = reading.pod(value, before=before)
+        self._count(pod.meta, pod)
         self._pods.setdefault(key, {})[uid] = pod
         self._departed.came(key, pod)
         neighbours = self._fleet.neighbours(fleet.uuids(pod))
@@ -312,7 +313,8 @@ class Store:
         if not pod.ended:
             self._fleet.hold(key, pod)
         moved = before is None or before.ended != pod.ended or fleet.uuids(before) != fleet.uuids(pod)
-        return frozenset([key]) | (neighbours if moved else NOBODY)
+        stopping = self._runs.suspended_sweep_of(key, self._dljobs) if pod.ended else NOBODY
+        return frozenset([key]) | stopping | (neighbours if moved else NOBODY)
 
     def _drop_pod(self, uid: str, key: Key) -> Keys:
         pod = self._pods.get(key, {}).get(uid)
@@ -321,7 +323,8 @@ class Store:
             return frozenset([key])
         self._fleet.release(pod)
         self._departed.went(key, pod, self._jobs.get(key, {}))
-        return frozenset([key]) | self._fleet.neighbours(fleet.uuids(pod)) | self._gangs.waiting(key.namespace)
+        told = self._gangs.waiting(key.namespace) | self._runs.suspended_sweep_of(key, self._dljobs)
+        return frozenset([key]) | self._fleet.neighbours(fleet.uuids(pod)) | told
 
     def _take_node(self, value: Mapping[str, Any]) -> Keys:
         try:

@@ -30,6 +30,10 @@ class SweepRuns:
         told = before is not None and _told(before) == _told(job)
         return frozenset() if told else self.sweep_of(job.meta.key)
 
+    def suspended_sweep_of(self, run: Key, dljobs: Mapping[Key, views.DLJob]) -> Keys:
+        """Return the sweep of a run where it is suspended: its status tells of pods that have not ended."""
+        return frozenset(key for key in self.sweep_of(run) if key in dljobs and dljobs[key].suspended)
+
     def drop(self, run: Key) -> None:
         """Forget a run."""
         for sweep in self.sweep_of(run):
@@ -41,6 +45,15 @@ class SweepRuns:
         """Return the DLJobs that a sweep of this UID controls."""
         found = (dljobs.get(run) for run in self._runs.get(sweep, ()))
         return tuple(run for run in found if run is not None and run.meta.owner_uid == uid)
+
+    def count_unstopped(
+        self, sweep: Key, uid: str, dljobs: Mapping[Key, views.DLJob], pods: Mapping[Key, Mapping[str, views.Pod]]
+    ) -> int:
+        """Return how many of the runs that a sweep of this UID controls have pods that have not ended."""
+        living = {
+            pod.dljob_uid for run in self._runs.get(sweep, ()) for pod in pods.get(run, {}).values() if not pod.ended
+        }
+        return sum(run.meta.uid in living for run in self.of(sweep, uid, dljobs))
 
 
 def _sweep(run: Key) -> Key | None:

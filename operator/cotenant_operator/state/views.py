@@ -196,6 +196,7 @@ class Deployment:
     """An owned Deployment.
 
     Attributes:
+        owner: the name of the DLJob that controls it; None: none does.
         replicas_written: what the operator last wrote into `replicas`, where that is known.
         failed_creation: why pods of it cannot be made.
         revision: number of its pod template, from 0.
@@ -213,6 +214,7 @@ class Deployment:
     rolled_out: bool
     origin: Origin
     grant: grants.Grant | None
+    owner: str | None = None
     replicas_written: int | None = None
     failed_creation: FailedCreation | None = None
     revision: int = 0
@@ -230,7 +232,7 @@ class PodEnd:
 
     Attributes:
         started: some container of it has run, or could not be run for what it is.
-        disrupted: reason of the condition `DisruptionTarget`; None: nobody took it away.
+        disrupted: reason of the condition `DisruptionTarget`; None: nobody took it away before it had ended.
         out_of_memory: the line in which a container said that the GPU had no memory left.
         host_killed: the container that the kernel killed for the host's memory.
         reason, message: the pod's own, as kubelet writes them where it does not admit one.

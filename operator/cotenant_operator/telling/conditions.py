@@ -24,6 +24,7 @@ _STALLING: Final = (
     reasons.CREATION_FORBIDDEN,
     reasons.POD_CREATION_FAILED,
     reasons.NAME_TAKEN,
+    reasons.RECONCILE_ERROR,
 )
 """Nothing goes on before somebody changes something."""
 

@@ -175,7 +175,7 @@ def is_urgent(old: dljob.Status, new: dljob.Status) -> bool:
         states = tuple((found.type, found.status, found.reason) for found in status.conditions)
         where = tuple((replica.pod, replica.node) for replica in status.replicas if replica.node)
         model = None if status.prediction is None else status.prediction.gpu_model
-        counted = status.attempts, status.failures, status.succeeded, status.failed
+        counted = status.attempts, status.failures, status.active, status.succeeded, status.failed
         return states, where, model, counted, status.phase, status.observed_generation
 
     return core(old) != core(new)

@@ -9,7 +9,6 @@ from datetime import datetime
 
 from cotenant_api import conditions, dljob
 from cotenant_operator import reasons
-from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Stage
 from cotenant_operator.state import indexes, sweeps
 from cotenant_operator.state.observed import Observed
@@ -23,12 +22,10 @@ _PLACED = (dljob.Phase.RUNNING, dljob.Phase.STARTING)
 def derive(observed: Observed, spec: dljob.Spec, stage: Stage, now: datetime) -> dljob.Status:
     """Return the status that describes this moment."""
     job, sweep = observed.job, sweeps.look(observed, spec)
-    # The status is written when what the stage makes is there.
-    made = sum(isinstance(action, actions.Create) for action in stage.actions)
+    # A run that is being made may be refused, or have to wait: it counts when it is there.
     phases = Counter(run.phase or dljob.Phase.PENDING for run in sweep.active.values())
-    phases[dljob.Phase.PENDING] += made
     before = {item.type: item for item in job.status.conditions}
-    running = _runs(phases)
+    left = observed.unstopped
     verdicts = (
         _queued(stage, sweep, phases),
         _ready(stage, sweep, phases),
@@ -36,7 +33,7 @@ def derive(observed: Observed, spec: dljob.Spec, stage: Stage, now: datetime) ->
         suspended(
             stage,
             spec,
-            left=f"{running} of its runs have not stopped yet" if running else None,
+            left=f"{left} of its runs have not stopped yet" if left else None,
             before=before.get(dljob.SUSPENDED),
         ),
         current(stage, before=before.get(dljob.CURRENT)),
@@ -50,7 +47,7 @@ def derive(observed: Observed, spec: dljob.Spec, stage: Stage, now: datetime) ->
         conditions=found,
         start_time=started,
         completion_time=status.completion_time(job, found),
-        active=len(sweep.active) + made,
+        active=len(sweep.active),
         succeeded=len(sweep.completed),
         failed=len(sweep.failed),
         completed_indexes=indexes.text(sweep.completed) or None,

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from cotenant_api import errors
+from cotenant_api import backoff, errors
 from cotenant_operator.kube import api
 from cotenant_operator.loop import patience
 from cotenant_operator.state.kinds import LABELLED, WATCHED, Kind
@@ -24,6 +24,8 @@ SWEEP_SECONDS: Final = 1800.0
 SETTLE_SECONDS: Final = 3.0
 """How long the listing that a new watch begins with may go on before the kind is swept."""
 START_RETRY_SECONDS: Final = 2.0
+RETRY_SECONDS: Final = (2.0, 300.0)
+"""First and longest time before a sweep that failed is tried again; doubled each time."""
 
 
 async def read_all(client: api.API, store: Store, *, pause: patience.Pause = asyncio.sleep) -> None:
@@ -84,21 +86,33 @@ class Sweeper:
 
     async def run(self) -> None:
         """Sweep for ever."""
+        time = asyncio.get_running_loop().time
+        due, failures = time() + SWEEP_SECONDS, 0
         while True:
-            try:
-                await asyncio.wait_for(self._wake.wait(), timeout=SWEEP_SECONDS)
+            first, longest = RETRY_SECONDS
+            again = time() + backoff.doubled(first, failures - 1, most=longest) if failures else due
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), timeout=max(min(due, again) - time(), 0.0))
                 await asyncio.sleep(SETTLE_SECONDS)
-            except TimeoutError:
+            if time() >= due:
                 self._wanted.update(WATCHED)
+                due = time() + SWEEP_SECONDS
             self._wake.clear()
-            await self.sweep_wanted()
+            failures = 0 if await self.sweep_wanted() else failures + 1
 
-    async def sweep_wanted(self) -> None:
-        """Sweep the kinds that are due; what fails is due again."""
+    async def sweep_wanted(self) -> bool:
+        """Sweep the kinds that are due; what fails is due again.
+
+        Returns:
+            Whether none failed.
+        """
         wanted, self._wanted = self._wanted, set()
+        failed = False
         for kind in sorted(wanted, key=lambda kind: kind.value):
             try:
                 self._enqueue(await sweep(self._api, self._store, kind))
             except (api.APIError, errors.TemporaryError) as error:
                 _LOGGER.warning("%s could not be listed, tried again later: %s", kind.value, error)
                 self._wanted.add(kind)
+                failed = True
+        return not failed
