@@ -8,7 +8,8 @@ from cotenant_api.gpunode import MPS, Mode
 from cotenant_deviceplugin.gpus.hardware import ComputeMode
 from cotenant_deviceplugin.mps import supervision
 from cotenant_deviceplugin.mps.backend import Server
-from cotenant_deviceplugin.mps.supervision import (
+from cotenant_deviceplugin.mps.steps import (
+    Action,
     EvictStayers,
     SetComputeMode,
     StartServer,
@@ -270,7 +271,7 @@ class World:
     def __init__(self) -> None:
         self.mode, self.server, self.users = ComputeMode.DEFAULT, STOPPED, pids()
         self.next_pid = 100
-        self.log: list[supervision.Action] = []
+        self.log: list[Action] = []
 
     def run(self, wanted: Mode, *, actions: int) -> bool:
         """Supervise with an empty memory until ready or for so many actions; whether it became ready."""
@@ -286,7 +287,7 @@ class World:
                 self.act(action)
         return False
 
-    def act(self, action: supervision.Action) -> None:
+    def act(self, action: Action) -> None:
         """Do it, as the driver and MPS would."""
         assert not self.users, "nothing changes under a process that uses the GPU"
         self.log.append(action)

@@ -12,7 +12,7 @@ import pytest
 from cotenant_api import exposition, gpunode
 from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.kube import cluster
-from cotenant_deviceplugin.mps import proof, supervision
+from cotenant_deviceplugin.mps import proof, steps, supervision
 from cotenant_deviceplugin.mps.backend import Server
 from cotenant_deviceplugin.node import around
 from cotenant_deviceplugin.node.agent import NodeAgent
@@ -223,7 +223,7 @@ async def test_a_gpu_on_which_no_limit_of_threads_holds_is_closed_and_says_so(fo
 
 def name_for_eviction(agent: NodeAgent, node: WholeNode, pid: int, *, published: gpunode.MPS) -> None:
     """A supervisor finds that a process of the first GPU has to go."""
-    actions = (supervision.EvictStayers(pids=frozenset({pid})),)
+    actions = (steps.EvictStayers(pids=frozenset({pid})),)
     agent.serious.append(
         (node.first, supervision.Decision(state=supervision.State(), published=published, actions=actions))
     )

@@ -13,7 +13,7 @@ from typing import Final
 
 from cotenant_api import gpunode
 from cotenant_deviceplugin.gpus.hardware import ComputeMode
-from cotenant_deviceplugin.mps import proof
+from cotenant_deviceplugin.mps import proof, steps
 from cotenant_deviceplugin.mps.backend import Server
 
 _COMPUTE_MODE: Final[Mapping[gpunode.Mode, ComputeMode]] = {
@@ -71,40 +71,6 @@ class Seen:
     def users(self) -> frozenset[int]:
         """Whoever uses the GPU beside the server itself."""
         return (self.processes | frozenset(self.server.clients)) - {self.server.pid}
-
-
-@dataclass(frozen=True, kw_only=True)
-class StartServer:
-    """Start the GPU's server."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StopServer:
-    """End the GPU's server; nobody uses it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SetComputeMode:
-    """Set who may open contexts."""
-
-    mode: ComputeMode
-
-
-@dataclass(frozen=True, kw_only=True)
-class TerminateClients:
-    """End these clients through their server."""
-
-    pids: frozenset[int]
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvictStayers:
-    """Evict the tenants of these processes: they keep a GPU from recovering, or its server from starting."""
-
-    pids: frozenset[int]
-
-
-Action = StartServer | StopServer | SetComputeMode | TerminateClients | EvictStayers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +135,7 @@ class Decision:
     published: gpunode.MPS
     ready: bool = False
     reason: str | None = None
-    actions: tuple[Action, ...] = ()
+    actions: tuple[steps.Action, ...] = ()
     fault: Fault | None = field(default=None)
     unproven: tuple[str, ...] = ()
     starts: bool = False
@@ -212,8 +178,8 @@ def _given_back(seen: Seen) -> Decision:
     if seen.users:
         return Decision(state=State(), published=server.state, reason=_in_the_way(seen))
     if server.pid is not None:
-        return Decision(state=State(), published=server.state, reason="its server ends", actions=(StopServer(),))
-    actions = () if before is None else (SetComputeMode(mode=before),)
+        return Decision(state=State(), published=server.state, reason="its server ends", actions=(steps.StopServer(),))
+    actions = () if before is None else (steps.SetComputeMode(mode=before),)
     return Decision(state=State(), published=server.state, reason="its compute mode is set back", actions=actions)
 
 
@@ -223,7 +189,7 @@ def _whole(seen: Seen, policy: Policy) -> Decision:
     if server.pid is not None:
         if seen.users:
             return Decision(state=State(), published=server.state, reason=_in_the_way(seen))
-        return Decision(state=State(), published=server.state, reason="its server ends", actions=(StopServer(),))
+        return Decision(state=State(), published=server.state, reason="its server ends", actions=(steps.StopServer(),))
     blocked = _compute_mode(seen, gpunode.Mode.WHOLE, policy)
     return blocked or Decision(state=State(), published=gpunode.MPS.NOT_USED, ready=True)
 
@@ -321,12 +287,12 @@ def _stayers(fault: Fault, seen: Seen) -> frozenset[int]:
     return seen.users & fault.affected
 
 
-def _against_stayers(stayers: frozenset[int], seen: Seen, seconds: float, policy: Policy) -> tuple[Action, ...]:
+def _against_stayers(stayers: frozenset[int], seen: Seen, seconds: float, policy: Policy) -> tuple[steps.Action, ...]:
     clients = stayers & frozenset(seen.server.clients)
     if seconds >= policy.evict_seconds:
-        return (EvictStayers(pids=stayers),)
+        return (steps.EvictStayers(pids=stayers),)
     if seconds >= policy.terminate_seconds and clients:
-        return (TerminateClients(pids=clients),)
+        return (steps.TerminateClients(pids=clients),)
     return ()
 
 
@@ -341,7 +307,7 @@ def _compute_mode(seen: Seen, mode: gpunode.Mode, policy: Policy) -> Decision | 
         return decision if seen.compute_mode is ComputeMode.PROHIBITED else None
     if seen.users:
         return replace(decision, reason=f"{decision.reason}, {_in_the_way(seen)}")
-    return replace(decision, actions=(SetComputeMode(mode=needed),))
+    return replace(decision, actions=(steps.SetComputeMode(mode=needed),))
 
 
 def _start(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
@@ -352,13 +318,13 @@ def _start(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
     if now < state.not_before:
         return Decision(state=state, published=gpunode.MPS.STOPPED, reason=reason)
     tried = _tried(state, now, policy)
-    return Decision(state=tried, published=gpunode.MPS.STARTING, reason=reason, actions=(StartServer(),))
+    return Decision(state=tried, published=gpunode.MPS.STARTING, reason=reason, actions=(steps.StartServer(),))
 
 
 def _blocked(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
     """Return the wait for whoever holds the GPU without a server: a tenant that does so has no limit, and must go."""
     since = now if state.blocked_since is None else state.blocked_since
-    actions = (EvictStayers(pids=seen.users),) if now - since >= policy.evict_seconds else ()
+    actions = (steps.EvictStayers(pids=seen.users),) if now - since >= policy.evict_seconds else ()
     kept = replace(state, blocked_since=since)
     return Decision(state=kept, published=gpunode.MPS.STOPPED, reason=_in_the_way(seen), actions=actions)
 
@@ -366,7 +332,9 @@ def _blocked(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
 def _restart(state: State, reason: str | None, now: float, policy: Policy) -> Decision:
     """Return a server's end and the next one's start at once: whoever came in between would hold the GPU alone."""
     tried = _tried(state, now, policy)
-    return Decision(state=tried, published=gpunode.MPS.STARTING, reason=reason, actions=(StopServer(), StartServer()))
+    return Decision(
+        state=tried, published=gpunode.MPS.STARTING, reason=reason, actions=(steps.StopServer(), steps.StartServer())
+    )
 
 
 def _tried(state: State, now: float, policy: Policy) -> State:
@@ -390,7 +358,7 @@ def _waiting(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
         state=replace(state, starting_since=None if late else since),
         published=seen.server.state,
         reason=seen.server.reason,
-        actions=(StopServer(),) if late else (),
+        actions=(steps.StopServer(),) if late else (),
         starts=seen.server.initializes and not late,
     )
 

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from cotenant_api import errors, gpunode
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus.hardware import ComputeMode
-from cotenant_deviceplugin.mps import supervision
+from cotenant_deviceplugin.mps import steps, supervision
 from cotenant_deviceplugin.mps.backend import Backend
 
 MAX_STEPS: Final = 6
@@ -145,18 +145,18 @@ class Supervisor:
             return replace(decision, reason=str(error)), False
         return decision, any(changes)
 
-    async def _act(self, action: supervision.Action) -> bool:
+    async def _act(self, action: steps.Action) -> bool:
         match action:
-            case supervision.StartServer():
+            case steps.StartServer():
                 await self._backend.start(self.gpu)
-            case supervision.StopServer():
+            case steps.StopServer():
                 await self._backend.stop(self.gpu)
-            case supervision.SetComputeMode(mode=mode):
+            case steps.SetComputeMode(mode=mode):
                 await self._driver.set_compute_mode(self.gpu, mode)
-            case supervision.TerminateClients(pids=pids):
+            case steps.TerminateClients(pids=pids):
                 for pid in sorted(pids - self._heeded):
                     await self.terminate(pid)
                 return False
-            case supervision.EvictStayers():
+            case steps.EvictStayers():
                 return False
         return True

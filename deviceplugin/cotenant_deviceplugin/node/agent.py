@@ -23,7 +23,7 @@ from cotenant_deviceplugin.kubelet import pod_resources
 from cotenant_deviceplugin.kubelet.local import LocalKubelet
 from cotenant_deviceplugin.kubelet.registration import Registration
 from cotenant_deviceplugin.kubelet.service import Service
-from cotenant_deviceplugin.mps import clearing, supervision, v2
+from cotenant_deviceplugin.mps import clearing, steps, supervision, v2
 from cotenant_deviceplugin.mps.backend import Edits
 from cotenant_deviceplugin.node import around, looks, machines, metrics, proving
 from cotenant_deviceplugin.node.ending import Ending
@@ -315,7 +315,7 @@ class NodeAgent:
 
     def _took(self, gpu: GPUUID, before: supervision.Decision | None, decision: supervision.Decision) -> None:
         """Take in what a supervisor has decided; what it does not do itself is left to a task."""
-        if decision.fault is not None or any(isinstance(each, supervision.EvictStayers) for each in decision.actions):
+        if decision.fault is not None or any(isinstance(each, steps.EvictStayers) for each in decision.actions):
             self.serious.append((gpu, decision))
             self.alarm.set()
         if before is None or before.published is not decision.published:

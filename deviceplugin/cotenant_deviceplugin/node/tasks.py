@@ -14,7 +14,7 @@ from cotenant_api.names import GPUUID, PodUID
 from cotenant_deviceplugin.gpus import hardware, xids
 from cotenant_deviceplugin.kube import cluster
 from cotenant_deviceplugin.kube.reflector import Reflector
-from cotenant_deviceplugin.mps import supervision, v2, versions
+from cotenant_deviceplugin.mps import steps, supervision, v2, versions
 from cotenant_deviceplugin.node import watchdog
 from cotenant_deviceplugin.node.agent import NodeAgent
 from cotenant_deviceplugin.node.machines import Machines
@@ -258,7 +258,7 @@ class Tasks:
         """Have those evicted that keep a GPU from recovering, and log a fault that began."""
         of = self._of
         for action in decision.actions:
-            if isinstance(action, supervision.EvictStayers):
+            if isinstance(action, steps.EvictStayers):
                 owners = await of.sampled.pods_of(action.pids)
                 tenants = {grant.pod_uid for grant in of.binding.tenants(gpu)}
                 of.incidents.blocking(gpu, self._staying(uid for uid in owners.values() if uid in tenants))
