@@ -16,7 +16,7 @@ from typing import Final
 from cotenant_api import gpunode, placement
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus.hardware import Device
-from cotenant_deviceplugin.mps import client_pipe, layout, leaving, logs
+from cotenant_deviceplugin.mps import client_pipe, layout, leaving, logs, presence
 from cotenant_deviceplugin.mps.backend import Edits, Enforcement, Properties, Server
 from cotenant_deviceplugin.mps.control import (
     ANSWER_SECONDS,
@@ -26,6 +26,7 @@ from cotenant_deviceplugin.mps.control import (
     Control,
     NoAnswerError,
     NoDaemonError,
+    NoProgramError,
     RefusedError,
 )
 
@@ -133,10 +134,11 @@ class MPSv2:
         try:
             seen = await self._ask(gpu)
             await asyncio.to_thread(client_pipe.offer, self._root, gpu)
+        except (NoAnswerError, NoProgramError) as error:
+            seen = Server(state=gpunode.MPS.STARTING, pid=self._survivor(gpu), reason=str(error))
         except NoDaemonError as error:
             seen = Server(state=gpunode.MPS.STOPPED, pid=self._survivor(gpu), reason=str(error))
-        except NoAnswerError as error:
-            seen = Server(state=gpunode.MPS.STARTING, pid=self._survivor(gpu), reason=str(error))
+        daemon = await asyncio.to_thread(presence.found, layout.pipe(self._root, gpu))
         told = await asyncio.to_thread(tail.read)
         last = self._last.get(gpu)
         gone = last is not None and last != seen.pid
@@ -151,6 +153,7 @@ class MPSv2:
             initializes=seen.initializes,
             ended=ended,
             outdated=seen.outdated,
+            daemon=daemon,
         )
 
     async def answers(self, gpu: GPUUID) -> bool:
