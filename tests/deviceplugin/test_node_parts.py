@@ -12,10 +12,10 @@ from cotenant_deviceplugin import files
 from cotenant_deviceplugin.binding.grants import Grant
 from cotenant_deviceplugin.gpus import health, xids
 from cotenant_deviceplugin.gpus.hardware import Readings, XIDEvent
+from cotenant_deviceplugin.gpus.host import HostProcesses
 from cotenant_deviceplugin.gpus.processes import Processes
 from cotenant_deviceplugin.node import health as keeping
 from cotenant_deviceplugin.node import http, liveness, metrics, strangers, usage
-from cotenant_deviceplugin.node.host import HostProcesses
 from deviceplugin import fakes
 from node_kit.whole_node import CONTAINER_UID, MemoryGPUs
 

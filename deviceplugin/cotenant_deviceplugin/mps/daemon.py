@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from cotenant_api import errors
-from cotenant_api.names import GPUUID
+from cotenant_api.names import GPUUID, PodUID
+from cotenant_deviceplugin.gpus.host import HostProcesses
+from cotenant_deviceplugin.gpus.processes import Processes
 from cotenant_deviceplugin.mps import clearing, layout, leaving, output, presence, signals, silence, starting
 from cotenant_deviceplugin.mps.control import ANSWER_SECONDS, Control, NoDaemonError, NoProgramError
 from cotenant_deviceplugin.mps.readiness import Readiness
@@ -57,6 +59,7 @@ class Settings:
         look_seconds: how often GPUs are looked for, and how often clients at the end, where that is oftener.
         output_bytes: of what a daemon says, which are kept.
         first_backoff_seconds: before the first new attempt at a daemon that ended at once.
+        proc: where the host's /proc is.
     """
 
     root: Path
@@ -70,6 +73,7 @@ class Settings:
     look_seconds: float = LOOK_SECONDS
     first_backoff_seconds: float = FIRST_BACKOFF_SECONDS
     output_bytes: int = output.MAX_BYTES
+    proc: Path = Path("/proc")
 
 
 class _Heard(enum.Enum):
@@ -98,6 +102,7 @@ class Daemon:
     ) -> None:
         self._gpu, self._settings, self._stop = gpu, settings, stop
         self._users, self._readiness = users, readiness
+        self._processes = HostProcesses(Processes(proc=settings.proc), proc=settings.proc)
         self._pipe = layout.pipe(settings.root, gpu)
         self._output = layout.output(settings.root, gpu)
         self._control = Control(
@@ -126,12 +131,23 @@ class Daemon:
         if not await clearing.marked(self._settings.root):
             return
         try:
-            another = await self._control.answers()
-        except NoProgramError as error:
+            another, holders = await self._control.answers(), await self._holders()
+        except errors.TemporaryError as error:
             log.error("%s is not given back: %s", self._gpu, error)  # noqa: TRY400  # the system's words say it all
             return
-        if not another:
-            await clearing.clear(self._settings.root, self._gpu, driver)
+        if holders:
+            log.error("%s is not given back: it is held by pods %s", self._gpu, ", ".join(sorted(holders)))
+        elif not another:
+            patience_seconds = self._settings.quit_seconds
+            await clearing.clear(self._settings.root, self._gpu, driver, patience_seconds=patience_seconds)
+
+    async def _holders(self) -> frozenset[PodUID]:
+        """Return the pods that live of those that held the GPU when the node was given back; else none.
+
+        Raises TemporaryError: nobody can say.
+        """
+        noted = await clearing.holders(self._settings.root, self._gpu)
+        return noted & await self._processes.alive() if noted else noted
 
     async def _outlast_another(self) -> None:
         """Wait for the end of a daemon of an earlier life: to end it would end its clients. One that hangs is ended."""
@@ -294,6 +310,8 @@ class Daemon:
 
     async def _drain(self, daemon: int) -> None:
         """Return once no server has a client, or their time is up and their work was taken off the GPU.
+
+        On a node that is given back, a tenant that has no client now may still come back: it is waited for, too.
         Where the daemon does not answer, whoever uses the GPU counts as client; where nobody can say who does, nobody
         is waited for any more.
         """
@@ -302,7 +320,7 @@ class Daemon:
         last = None if allowed is None else loop.time() + allowed
         told: frozenset[int] = frozenset()
         answered = loop.time()
-        while (clients := await self._clients()) != {}:
+        while (clients := await self._clients()) != {} or await self._is_held():
             waited = frozenset(clients or ())
             if clients is not None:
                 answered = loop.time()
@@ -317,6 +335,17 @@ class Daemon:
                 told = waited
                 log.info("%s: waiting for the end of clients %s", self._gpu, sorted(waited))
             await asyncio.sleep(min(DRAIN_LOOK_SECONDS, self._settings.look_seconds))
+
+    async def _is_held(self) -> bool:
+        """Return whether a pod holds the GPU of a node that is given back, or nobody can say."""
+        try:
+            holders = await self._holders()
+        except errors.TemporaryError as error:
+            log.warning("%s: %s", self._gpu, error)
+            return True
+        if holders:
+            self._readiness.tell(self._gpu, f"its daemon ends after pods {', '.join(sorted(holders))}")
+        return bool(holders)
 
     async def _clients(self) -> dict[int, int] | None:
         """Servers by client; None: the daemon does not answer."""

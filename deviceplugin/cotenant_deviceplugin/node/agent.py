@@ -17,6 +17,7 @@ from cotenant_deviceplugin.binding.late_binding import LateBinding, Surroundings
 from cotenant_deviceplugin.binding.ledger import Nonce
 from cotenant_deviceplugin.binding.specifications import SpecificationFiles
 from cotenant_deviceplugin.gpus import evidence, hardware, health, xids
+from cotenant_deviceplugin.gpus.host import HostProcesses
 from cotenant_deviceplugin.gpus.processes import Processes
 from cotenant_deviceplugin.kube import actions, cluster, manifests, stores, surroundings
 from cotenant_deviceplugin.kubelet import pod_resources
@@ -30,7 +31,6 @@ from cotenant_deviceplugin.node.ending import Ending
 from cotenant_deviceplugin.node.gate import Gate
 from cotenant_deviceplugin.node.giving_back import GivingBack
 from cotenant_deviceplugin.node.health import Keeper, boot_id
-from cotenant_deviceplugin.node.host import HostProcesses
 from cotenant_deviceplugin.node.incidents import Incidents
 from cotenant_deviceplugin.node.neighbours import Neighbours
 from cotenant_deviceplugin.node.publisher import Publisher
@@ -115,7 +115,11 @@ class NodeAgent:
             self.stores, said, kubelet_fault=self._kubelet_fault, registered=lambda: self.neighbours.registered
         )
         self.giving_back = GivingBack(
-            settings.mps_root, driver=outside.gpus, specifications=self.specifications, log=LOG
+            settings.mps_root,
+            driver=outside.gpus,
+            specifications=self.specifications,
+            grants=self.binding.grants,
+            log=LOG,
         )
         self.xids = xids.load()
         self.health = Keeper(

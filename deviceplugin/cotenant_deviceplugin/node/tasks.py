@@ -163,8 +163,7 @@ class Tasks:
     async def _give_back(self) -> None:
         of = self._of
         if of.daemons is not None and of.stores.synced:
-            given_back, tenants = of.around.given_back(), of.binding.tenants
-            await of.giving_back.step(of.daemons, given_back=given_back, busy=lambda gpu: bool(tenants(gpu)))
+            await of.giving_back.step(of.daemons, given_back=of.around.given_back())
 
     # --- MPS and health
 
