@@ -267,6 +267,17 @@ async def test_a_daemon_that_does_not_answer_keeps_no_other_gpu_waiting(folder: 
         node.mps.silent[first].set()
 
 
+async def test_a_daemon_that_does_not_answer_keeps_no_other_fault_waiting(folder: Path) -> None:
+    node = WholeNode(folder)
+    async with node.offering():
+        first, second = (device.uuid for device in node.gpus.listed)
+        node.mps.silent[first] = asyncio.Event()
+        for gpu in (first, second):
+            await node.gpus.happened.put(hardware.XIDEvent(uuid=gpu, xid=31))
+        await quick.until(lambda: node.gpu(1).get("lastFault") and node.gpu().get("lastFault"))
+        node.mps.silent[first].set()
+
+
 async def test_a_driver_that_goes_withdraws_all_free_shares_until_it_is_back(folder: Path) -> None:
     node = WholeNode(folder)
     async with node.offering():

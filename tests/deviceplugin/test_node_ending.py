@@ -13,7 +13,6 @@ from cotenant_api.names import GPUUID, PodUID
 from cotenant_deviceplugin.node.ending import Ending
 from cotenant_deviceplugin.node.machines import Machines
 from cotenant_deviceplugin.node.usage import Sampled
-from cotenant_deviceplugin.retry import side_by_side
 from node_kit import bookings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -64,7 +63,10 @@ def _ending(daemons: _Daemons) -> Ending:
 
 async def _step(ending: Ending) -> None:
     """What the agent's tasks do, each of a GPU by itself."""
-    await side_by_side(ending.end_on(gpu, lambda: NOW) for gpu in ending.near(NOW))
+    works = [ending.end_on(gpu, lambda: NOW) for gpu in ending.near(NOW)]
+    for failure in await asyncio.gather(*works, return_exceptions=True):
+        if failure is not None:
+            raise failure
 
 
 async def test_a_daemon_that_does_not_answer_delays_no_other_gpu() -> None:

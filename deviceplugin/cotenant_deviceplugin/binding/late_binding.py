@@ -90,8 +90,12 @@ class LateBinding:
     def tenants(self, gpu: GPUUID) -> tuple[Grant, ...]:
         """Return the grants that stand on a GPU, and those that are being made ready for it."""
         if not self._proving:
-            return self._book.ledger.tenants.get(gpu, ())
+            return self.granted(gpu)
         return tuple(grant for grant in self._given_away() if any(booking.uuid == gpu for booking in grant.booked.gpus))
+
+    def granted(self, gpu: GPUUID) -> tuple[Grant, ...]:
+        """Return the grants that stand on a GPU."""
+        return self._book.ledger.tenants.get(gpu, ())
 
     def grants(self) -> tuple[Grant, ...]:
         """All grants that stand."""

@@ -37,6 +37,7 @@ from cotenant_deviceplugin.node.publisher import Publisher
 from cotenant_deviceplugin.node.settings import Settings
 from cotenant_deviceplugin.node.strangers import Strangers
 from cotenant_deviceplugin.node.usage import Sampled
+from cotenant_deviceplugin.node.witnesses import Witnesses
 from cotenant_deviceplugin.publishing import status
 from cotenant_deviceplugin.retry import Retry
 
@@ -97,6 +98,11 @@ class NodeAgent:
         self.publisher = Publisher(retry.clock)
         self.binding = self._late_binding(outside.resources, outside.proc)
         self.strangers = Strangers(self.sampled, self.binding.tenants)
+        self.witnesses = Witnesses(
+            self.binding.granted,
+            strange=lambda gpu: self.strangers.closing(gpu) is not None,
+            canaries=self._canaries,
+        )
         self._offered: tuple[Mapping[GPUUID, grants.ServedGPU], str | None] | None = None
         self._leaving, self._left = False, asyncio.Event()
         self.agent = Agent(
@@ -319,6 +325,9 @@ class NodeAgent:
 
     def _took(self, gpu: GPUUID, before: supervision.Decision | None, decision: supervision.Decision) -> None:
         """Take in what a supervisor has decided; what it does not do itself is left to a task."""
+        if decision.fault is not None:
+            self.witnesses.saw(gpu)
+        self.witnesses.looked(gpu, well=decision.ready and decision.fault is None)
         if decision.fault is not None or any(isinstance(each, steps.EvictStayers) for each in decision.actions):
             self.serious.append((gpu, decision))
             self.alarm.set()

@@ -25,6 +25,9 @@ class Canaries(Protocol):
     def pids(self) -> frozenset[int]:
         """Processes of canaries."""
 
+    def last(self, gpu: GPUUID) -> int | None:
+        """Return the process of the last canary of a GPU."""
+
     async def run(self, gpu: GPUUID, *, server: canaries.Server | None) -> str | None:
         """Why one did not pass; None: it did. `server`: it is to be its client; None: it uses the GPU directly."""
 
