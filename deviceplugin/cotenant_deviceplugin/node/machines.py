@@ -210,7 +210,7 @@ class Machines:
         self._decisions[gpu] = decision
         idle = decision.published is gpunode.MPS.NOT_USED and not decision.actions
         calm = decision.ready or idle
-        # All that are calm are looked at together: one round asks the driver once for all GPUs.
+        # All that are calm are looked at together: they share the driver's answers.
         quiet = calm and not decision.state.heard.pending
         self._next[gpu] = (now // CALM_SECONDS + 1) * CALM_SECONDS if quiet else now + BUSY_SECONDS
         if calm:

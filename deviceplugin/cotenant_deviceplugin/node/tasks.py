@@ -169,9 +169,7 @@ class Tasks:
     async def _supervise(self) -> None:
         machines = self._of.machines
         due = [] if machines is None else [gpu for gpu in machines.due() if (MPS, gpu) not in self._apart]
-        if machines is None or not due:
-            return
-        async with self._of.looks.round():
+        if machines is not None:
             for gpu in due:
                 self._begin(MPS, gpu, functools.partial(self._step, machines, gpu))
 
