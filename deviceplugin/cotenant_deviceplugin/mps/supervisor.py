@@ -99,7 +99,8 @@ class Supervisor:
     async def settle(self, wanted: gpunode.Mode | None) -> supervision.Decision:
         """Step until the GPU is ready, or nothing more can be done for it at once.
 
-        A server that starts is waited for, for a while: `start_server` returns before it is ACTIVE. Raises as `step`.
+        A server that starts is waited for, for a while: `start_server` returns before it is ACTIVE. Raises as `step`
+        where the first step fails; a later one that fails is the decision's reason.
         """
         async with self._one_at_a_time:
             end = self._monotonic() + self._policy.changes_seconds
@@ -116,7 +117,12 @@ class Supervisor:
                         break
                     await asyncio.sleep(LOOK_SECONDS)
                 changes += changed
-                decision, changed = await self._step(wanted)
+                try:
+                    decision, changed = await self._step(wanted)
+                except errors.TemporaryError as error:
+                    # A fault that an earlier step has found is told once: it must not be lost with this step.
+                    decision = replace(decision, reason=str(error))
+                    break
                 begun, unproven = decision.fault or begun, (*unproven, *decision.unproven)
             return replace(decision, fault=begun, unproven=unproven)
 
