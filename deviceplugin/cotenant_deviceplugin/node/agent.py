@@ -171,7 +171,11 @@ class NodeAgent:
         )
         self.proving = proving.Proving(self._canaries, self.health, self.machines, clock=retry.clock)
         self.ending = Ending(
-            self.pods.all, self.binding.grants, machines=self.machines, owners=self.sampled, log=retry.log
+            self.pods.all,
+            self.binding.grants,
+            machines=self.machines,
+            owners=self.sampled,
+            monotonic=time.monotonic,
         )
 
     async def admit(self, grant: grants.Grant, *, new: bool) -> Edits:
