@@ -201,6 +201,31 @@ async def test_records_that_cannot_be_read_are_told_and_not_believed(
     assert "cannot be read" in caplog.text
 
 
+async def test_a_gpu_without_a_record_is_new(tmp_path: Path) -> None:
+    kept, known, new = keeper(tmp_path), GPUUID("GPU-1"), GPUUID("GPU-2")
+    await kept.know([known])
+    kept.weigh(known, Readings(), mps=gpunode.MPS.NOT_USED, tenants=())
+    await kept.store()
+    again = keeper(tmp_path)
+    await again.know([known, new])
+    assert [again.records[gpu].reason for gpu in (known, new)] == [None, health.UNEXAMINED]
+
+
+async def test_a_gpu_that_was_absent_when_its_record_could_not_be_read_must_prove_itself_when_it_is_back(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / keeping.FILE).write_text("{")
+    first, second, third = keeper(tmp_path), keeper(tmp_path), keeper(tmp_path)
+    await first.know([GPUUID("GPU-1")])
+    await first.store()
+    await second.know([GPUUID("GPU-lost")])
+    assert second.records[GPUUID("GPU-lost")].reason == health.UNREADABLE
+    await second.store()
+    await third.know([GPUUID("GPU-1")])
+    assert third.records[GPUUID("GPU-1")] == first.records[GPUUID("GPU-1")]
+    assert (tmp_path / keeping.BROKEN).read_text() == "{"
+
+
 async def test_a_gpu_that_is_not_known_is_not_weighed(tmp_path: Path) -> None:
     kept = keeper(tmp_path)
     kept.weigh(GPUUID("GPU-1"), None, mps=gpunode.MPS.NOT_USED, tenants=())
