@@ -306,7 +306,8 @@ class Tasks:
             return
         living = {bound.uid for bound in of.pods.all() if not bound.finished}
         doubtful = any(grant.pod_uid not in living for grant in of.binding.grants())
-        swept = self._swept is not None and now - self._swept < timedelta(seconds=SWEEP_SECONDS)
+        # A clock that was set back ends the pause, too.
+        swept = self._swept is not None and timedelta() <= now - self._swept < timedelta(seconds=SWEEP_SECONDS)
         if swept and not doubtful:
             return
         for grant in await of.binding.collect():
