@@ -252,32 +252,6 @@ async def test_only_tenants_are_asked_to_go_from_a_gpu_that_somebody_else_holds(
         assert wanted(node) == set()
 
 
-async def test_a_daemon_that_does_not_answer_keeps_no_other_gpu_waiting(folder: Path) -> None:
-    node = WholeNode(folder)
-    async with node.offering():
-        first, second = (device.uuid for device in node.gpus.listed)
-        node.mps.silent[first] = asyncio.Event()
-        node.mps.put(first, Server(state=gpunode.MPS.ACTIVE, pid=SERVER_PID))
-        before = node.mps.asked[first]
-        await quick.until(lambda: node.mps.asked[first] > before)
-        for _ in range(3):
-            node.mps.asked[second] = 0
-            node.mps.put(second, Server(state=gpunode.MPS.ACTIVE, pid=SERVER_PID))
-            await quick.until(lambda: node.mps.asked[second] > 0)
-        node.mps.silent[first].set()
-
-
-async def test_a_daemon_that_does_not_answer_keeps_no_other_fault_waiting(folder: Path) -> None:
-    node = WholeNode(folder)
-    async with node.offering():
-        first, second = (device.uuid for device in node.gpus.listed)
-        node.mps.silent[first] = asyncio.Event()
-        for gpu in (first, second):
-            await node.gpus.happened.put(hardware.XIDEvent(uuid=gpu, xid=31))
-        await quick.until(lambda: node.gpu(1).get("lastFault") and node.gpu().get("lastFault"))
-        node.mps.silent[first].set()
-
-
 async def test_a_driver_that_goes_withdraws_all_free_shares_until_it_is_back(folder: Path) -> None:
     node = WholeNode(folder)
     async with node.offering():

@@ -18,6 +18,7 @@ from cotenant_deviceplugin.mps import steps, supervision, v2, versions
 from cotenant_deviceplugin.node import watchdog
 from cotenant_deviceplugin.node.agent import NodeAgent
 from cotenant_deviceplugin.node.machines import Machines
+from cotenant_deviceplugin.node.proving import Proving
 
 DRIVER_SECONDS = 10.0
 SUPERVISE_SECONDS = 1.0
@@ -256,7 +257,13 @@ class Tasks:
 
     async def _prove(self) -> None:
         """Run canaries where they are waited for."""
-        if self._of.proving is not None and await self._of.proving.step():
+        proving = self._of.proving
+        if proving is not None:
+            for gpu in proving.due():
+                self._begin(CANARIES, gpu, functools.partial(self._prove_one, proving, gpu))
+
+    async def _prove_one(self, proving: Proving, gpu: GPUUID) -> None:
+        if await proving.prove(gpu):
             self._of.alarm.set()
 
     async def _act(self, gpu: GPUUID, decision: supervision.Decision) -> None:
