@@ -3,10 +3,9 @@
 An agent outlives its API server, so even what is permanent today (a missing CRD, a missing role) is tried again.
 """
 
-import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -76,13 +75,6 @@ class Retry:
         if before is None or before.text != str(error):
             self.log.warning("%s: %s", what, error)
         return _delay(error, attempts) * (0.5 + self._random.random() / 2)
-
-
-async def side_by_side(works: Iterable[Awaitable[None]]) -> None:
-    """Do all of them at a time; when each has ended, raise what the first of those that failed raised."""
-    for failure in await asyncio.gather(*works, return_exceptions=True):
-        if failure is not None:
-            raise failure
 
 
 def _delay(error: errors.CotenantError, attempts: int) -> float:

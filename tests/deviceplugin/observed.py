@@ -6,18 +6,19 @@ from cotenant_deviceplugin.mps import supervision
 from cotenant_deviceplugin.mps.backend import Server
 
 POLICY = supervision.Policy()
-STOPPED = Server(state=MPS.STOPPED, reason="the control daemon has no server")
+DAEMON = 50
+STOPPED = Server(state=MPS.STOPPED, reason="the control daemon has no server", daemon=DAEMON)
 EXCLUSIVE = ComputeMode.EXCLUSIVE_PROCESS
 
 
 def active(*clients: int, pid: int = 100, said: str | None = None) -> Server:
     """Return a server that serves; `said`: what its daemon's output says of a fault."""
-    return Server(state=MPS.ACTIVE, pid=pid, clients=clients, faults=() if said is None else (said,))
+    return Server(state=MPS.ACTIVE, pid=pid, clients=clients, faults=() if said is None else (said,), daemon=DAEMON)
 
 
 def at_fault(*clients: int, pid: int = 100) -> Server:
     """Return a server that says FAULT."""
-    return Server(state=MPS.FAULT, pid=pid, clients=clients, reason="server 100 says FAULT")
+    return Server(state=MPS.FAULT, pid=pid, clients=clients, reason="server 100 says FAULT", daemon=DAEMON)
 
 
 def pids(*numbers: int) -> frozenset[int]:

@@ -198,6 +198,7 @@ async def test_who_is_cancelled_leaves_no_reservation(bench: Bench) -> None:
     call = asyncio.create_task(bench.pre_start(tokens))
     while not (bench.node.binding and bench.node.binding.tenants(A)):
         await bench.node.turn(1)
+    assert bench.node.binding.granted(A) == ()
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
     assert bench.node.binding.tenants(A) == ()

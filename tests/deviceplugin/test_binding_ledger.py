@@ -102,6 +102,14 @@ def test_an_allocation_without_a_grant_is_forgotten_when_kubelet_never_recorded_
     assert book.garbage(seen(), now=soon) == ()
     assert book.garbage(seen(recorded=True), now=late) == ()
     assert book.garbage(seen(), now=late) == book.allocations
+
+
+def test_an_answer_that_was_minted_before_the_clock_was_set_back_ages_from_then_on() -> None:
+    book, back = Ledger().allocate(Nonce("n1"), tokens(1, 2), now=NOW), NOW - timedelta(days=1)
+    aged = book.not_after(back)
+    late = back + ledger.FORGET_AFTER + timedelta(seconds=1)
+    assert (aged.garbage(seen(), now=back), aged.garbage(seen(), now=late)) == ((), aged.allocations)
+    assert book.not_after(NOW) == book
     assert book.without({Nonce("n1")}) == Ledger()
 
 

@@ -348,7 +348,7 @@ def test_all_that_is_told_of_one_incident_is_one_fault() -> None:
 
 def test_a_restart_of_the_agent_in_the_middle_of_a_fault_tells_no_other() -> None:
     record = told(fresh(), at=START + 10, mps=MPS.FAULT, tenants=(A, B))
-    record = health.restored(health.stored({GPU: record}), [GPU], now=START + 500)[GPU]
+    record = health.read(health.stored({GPU: record}))[GPU]
     unseen = told(record, at=START + 500, mps=MPS.STOPPED, tenants=(A, B, C))
     again = told(unseen, at=START + 501, mps=MPS.FAULT, tenants=(A, B, C))
     assert again.fault == record.fault
@@ -388,23 +388,14 @@ def test_what_follows_a_fault_or_means_none_is_no_fault(xid: int) -> None:
 
 def test_what_is_stored_is_read_back() -> None:
     records = {GPU: told(fresh(), 79, at=START + 1, tenants=(A, B)), GPUUID("GPU-2"): fresh()}
-    assert health.restored(health.stored(records), records, now=START + 99) == records
-
-
-def test_without_a_file_gpus_are_new() -> None:
-    assert health.restored(None, [GPU], now=START) == {GPU: health.unexamined(now=START)}
-
-
-def test_a_gpu_that_the_file_does_not_know_is_new() -> None:
-    text = health.stored({GPU: fresh()})
-    assert health.restored(text, [GPUUID("GPU-2")], now=START) == {"GPU-2": health.unexamined(now=START)}
+    assert health.read(health.stored(records)) == records
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"v":1}', '{"v":1,"gpus":{"GPU-1":{"health":"Fine","since":1}}}'])
 def test_a_broken_file_makes_gpus_suspect_until_they_are_proved(text: str) -> None:
     with pytest.raises(errors.InvalidInputError):
         health.read(text)
-    record = health.restored(text, [GPU], now=START)[GPU]
+    record = health.doubtful(now=START)
     assert (record.health, record.reason) == (Health.SUSPECT, "what was known of this GPU could not be read")
     record = stepped(record, GOOD, (START + 1, START + 100))
     assert record.health is Health.SUSPECT

@@ -99,7 +99,7 @@ def test_a_restart_of_the_agent_changes_nothing(
     before: list[tuple[float, ev.Evidence]], after: list[tuple[float, ev.Evidence]]
 ) -> None:
     record, now = lived(before)
-    other = health.restored(health.stored({GPU: record}), [GPU], now=now + 1)[GPU]
+    other = health.read(health.stored({GPU: record}))[GPU]
     for passed, seen in after:
         now += passed
         record = MACHINE.step(GPU, record, seen, now=now)

@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
+import pynvml
 import pytest
 import pytest_asyncio
 
@@ -186,6 +187,31 @@ async def test_a_driver_that_hangs_stops_nobody_but_who_asks(machine: state.Stat
             return False
 
     await until(answered)
+    await gpus.close()
+
+
+async def test_a_gpu_that_hangs_keeps_no_other_gpu_from_being_asked(
+    machine: state.State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpus, hanging = nvml.NVML(library=building.nvml(), call_seconds=0.5), threading.Event()
+    first, second = [device.uuid for device in await gpus.devices()]
+    by_uuid = pynvml.nvmlDeviceGetHandleByUUID
+
+    def handle(uuid: str) -> object:
+        if uuid == first:
+            hanging.wait()
+        return by_uuid(uuid)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", handle)
+    try:
+        for said in ("has not answered for", "still does not answer"):
+            readings = await gpus.readings()
+            assert said in (readings[first].fault or "")
+            assert (readings[second].fault, list(await gpus.usage())) == (None, [second])
+            assert [device.uuid for device in await gpus.devices()] == [first, second]
+            await gpus.set_compute_mode(second, hardware.ComputeMode.EXCLUSIVE_PROCESS)
+    finally:
+        hanging.set()
     await gpus.close()
 
 

@@ -9,15 +9,15 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from cotenant_api import errors
-from cotenant_api.names import GPUUID
+from cotenant_api.names import GPUUID, PodUID
 from cotenant_deviceplugin.gpus import hardware
-from cotenant_deviceplugin.mps import clearing, daemon, daemons, layout, leaving, v2
+from cotenant_deviceplugin.mps import clearing, daemon, daemons, layout, leaving, signals, v2
 from cotenant_standin import building, mps_control, state
 from node_kit import gpu_machine, quick
 
@@ -64,19 +64,36 @@ def settings(machine: gpu_machine.Machine, *, drain_seconds: float | None = None
 class Modes:
     """A driver that takes every compute mode, or none."""
 
-    def __init__(self) -> None:
+    def __init__(self, *gpus: GPUUID) -> None:
         self.set: dict[GPUUID, hardware.ComputeMode] = {}
-        self.refuses = False
+        self.refuses, self._gpus = False, gpus
+        self.users: tuple[hardware.Process, ...] = ()
 
-    async def usage(self) -> dict[GPUUID, hardware.Usage]:
-        """Nobody can say."""
-        return {}
+    async def usage(self) -> Mapping[GPUUID, hardware.Usage]:
+        """Return the same users of every GPU."""
+        usage = hardware.Usage(utilization_percent=0, memory_used_mib=0, processes=self.users)
+        return dict.fromkeys(self._gpus, usage)
 
     async def set_compute_mode(self, gpu: GPUUID, mode: hardware.ComputeMode) -> None:
         """At once."""
         if self.refuses:
             raise errors.TemporaryError("the driver refuses", delay_seconds=1)
         self.set[gpu] = mode
+
+
+class Pod:
+    """A process of a pod, in a /proc of the test's own."""
+
+    uid = PodUID("5f0c6d8e-1111-4222-8333-444455556666")
+
+    def __init__(self, proc: Path) -> None:
+        self._folder = proc / "4321"
+        self._folder.mkdir()
+        (self._folder / "cgroup").write_text(f"0::/kubepods/pod{self.uid}/container\n")
+
+    def end(self) -> None:
+        """End it."""
+        (self._folder / "cgroup").unlink()
 
 
 @contextlib.asynccontextmanager
@@ -204,13 +221,14 @@ async def test_end_takes_clients_off_the_gpu_after_the_time_that_was_given(machi
 async def test_nothing_is_left_on_a_node_that_is_given_back_once_the_last_client_has_ended(
     machine: gpu_machine.Machine,
 ) -> None:
-    driver, first, second = Modes(), machine.uuid(0), machine.uuid(1)
+    first, second = machine.uuid(0), machine.uuid(1)
+    driver = Modes(first, second)
     async with running(settings(machine), GPUs(first, second), driver) as stop:
         for index in (0, 1):
             await answering(machine, index)
         await clearing.Modes(machine.mps_root).note(first, hardware.ComputeMode.DEFAULT)
         tenant = machine.tenant()
-        await clearing.mark(machine.mps_root)
+        await clearing.mark(machine.mps_root, {})
         stop.set()
         await quick.until(lambda: not (machine.mps_root / second).exists())
         assert (machine.pipe().is_dir(), driver.set) == (True, {})
@@ -220,15 +238,68 @@ async def test_nothing_is_left_on_a_node_that_is_given_back_once_the_last_client
     assert driver.set == {first: hardware.ComputeMode.DEFAULT}
 
 
+async def test_a_tenant_without_a_client_keeps_its_daemon_on_a_node_that_is_given_back(
+    machine: gpu_machine.Machine, tmp_path: Path
+) -> None:
+    """As a notebook that waits: without the daemon it would have the whole GPU without any limit."""
+    first, second = machine.uuid(0), machine.uuid(1)
+    driver = Modes(first, second)
+    process = Pod(tmp_path)
+    async with running(dataclasses.replace(settings(machine), proc=tmp_path), GPUs(first, second), driver) as stop:
+        for index in (0, 1):
+            await answering(machine, index)
+        await clearing.Modes(machine.mps_root).note(first, hardware.ComputeMode.DEFAULT)
+        await clearing.mark(machine.mps_root, {first: [process.uid]})
+        stop.set()
+        await quick.until(lambda: not (machine.mps_root / second).exists())
+        assert (mps_control.answers(machine.pipe()), driver.set) == (True, {})
+        process.end()
+    assert list(machine.mps_root.iterdir()) == []
+    assert driver.set == {first: hardware.ComputeMode.DEFAULT}
+
+
+async def test_a_gpu_whose_tenant_outlives_its_time_is_not_given_back(
+    machine: gpu_machine.Machine, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver, gpu, process = Modes(machine.uuid()), machine.uuid(), Pod(tmp_path)
+    chosen = dataclasses.replace(settings(machine, drain_seconds=0), proc=tmp_path)
+    async with running(chosen, GPUs(gpu), driver):
+        await answering(machine)
+        await clearing.Modes(machine.mps_root).note(gpu, hardware.ComputeMode.DEFAULT)
+        await clearing.mark(machine.mps_root, {gpu: [process.uid]})
+    assert f"{gpu} is not given back: it is held by pods {process.uid}" in caplog.text
+    assert (driver.set, await clearing.left(machine.mps_root)) == ({}, (gpu,))
+
+
+@pytest.mark.parametrize("mark", ["[]", "{", '{"GPU-1": 1}'])
+async def test_a_mark_that_cannot_be_read_gives_no_gpu_back(tmp_path: Path, mark: str) -> None:
+    (tmp_path / "given-back").write_text(mark)
+    with pytest.raises(errors.TemporaryError, match="cannot be read"):
+        await clearing.holders(tmp_path, GPUUID("GPU-1"))
+
+
+async def test_a_gpu_that_somebody_uses_is_not_given_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    driver, gpu, modes = Modes(GPUUID("GPU-1")), GPUUID("GPU-1"), clearing.Modes(tmp_path)
+    (tmp_path / gpu).mkdir()
+    await modes.note(gpu, hardware.ComputeMode.DEFAULT)
+    driver.users = (hardware.Process(pid=7, memory_mib=1),)
+    await clearing.clear(tmp_path, gpu, driver)
+    assert (driver.set, await clearing.left(tmp_path)) == ({}, (gpu,))
+    assert "GPU-1 is not as it was: used by 7" in caplog.text
+    driver.users = ()
+    await clearing.clear(tmp_path, gpu, driver)
+    assert (driver.set, await clearing.left(tmp_path)) == ({gpu: hardware.ComputeMode.DEFAULT}, ())
+
+
 async def test_what_the_driver_refuses_at_the_end_is_told_and_stays_noted(
     machine: gpu_machine.Machine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    driver, modes = Modes(), clearing.Modes(machine.mps_root)
+    driver, modes = Modes(machine.uuid()), clearing.Modes(machine.mps_root)
     driver.refuses = True
     async with running(settings(machine), GPUs(machine.uuid()), driver):
         await answering(machine)
         await modes.note(machine.uuid(), hardware.ComputeMode.DEFAULT)
-        await clearing.mark(machine.mps_root)
+        await clearing.mark(machine.mps_root, {})
     assert "is not as it was: the driver refuses" in caplog.text
     assert await modes.read(machine.uuid()) is hardware.ComputeMode.DEFAULT
     assert await clearing.marked(machine.mps_root)
@@ -238,7 +309,7 @@ async def test_nothing_is_cleared_where_nobody_can_say_that_no_daemon_is_left(
     machine: gpu_machine.Machine, caplog: pytest.LogCaptureFixture
 ) -> None:
     machine.pipe().mkdir(parents=True)
-    await clearing.mark(machine.mps_root)
+    await clearing.mark(machine.mps_root, {})
     without = dataclasses.replace(settings(machine), program=("/nowhere/nvidia-cuda-mps-control",))
     async with running(without, GPUs(machine.uuid())):
         await quick.until(lambda: "no control daemon" in caplog.text)
@@ -304,7 +375,7 @@ async def test_server_that_initializes_for_ever_does_not_outlive_its_daemon(mach
         (machine.state.root / "mps_initializing").touch()
         machine.control("start_server -uid 0")
         server = machine.server()
-    await quick.until(lambda: not v2.process_lives(server))
+    await quick.until(lambda: not signals.process_lives(server))
 
 
 async def test_what_a_daemon_says_is_kept_and_bounded(machine: gpu_machine.Machine) -> None:

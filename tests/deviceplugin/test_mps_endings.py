@@ -15,8 +15,13 @@ GPU = GPUUID("GPU-a")
 POD = PodUID("p")
 
 
-def ending(*, grace_seconds: int = 30, processes: frozenset[int] = frozenset({7, 8})) -> endings.Ending:
-    return endings.Ending(pod=POD, gpu=GPU, deletion=DELETION, grace_seconds=grace_seconds, processes=processes)
+def ending(
+    *, grace_seconds: int = 30, seen_seconds: float = -1.0, processes: frozenset[int] = frozenset({7, 8})
+) -> endings.Ending:
+    """Return the end of a pod; `seen_seconds`: below 0 the clock of the API server alone counts."""
+    return endings.Ending(
+        pod=POD, gpu=GPU, deletion=DELETION, grace_seconds=grace_seconds, seen_seconds=seen_seconds, processes=processes
+    )
 
 
 def ended(seconds: float, *, clients: set[int], grace_seconds: int = 30) -> list[int]:
@@ -37,6 +42,13 @@ def test_what_is_still_a_client_is_ended_five_seconds_before_the_end() -> None:
 
 def test_agent_that_was_down_ends_clients_late_rather_than_never() -> None:
     assert ended(120, clients={7}) == [7]
+
+
+def test_a_node_whose_clock_is_behind_counts_from_when_it_saw_the_deletion() -> None:
+    behind = DELETION - timedelta(hours=1)
+    for seconds, found in ((24.9, []), (25.0, [7, 8])):
+        due = endings.due([ending(seen_seconds=seconds)], clients={GPU: {7, 8}}, now=behind)
+        assert [each.pid for each in due] == found
 
 
 @pytest.mark.parametrize("grace_seconds", [0, 1, 4])

@@ -13,7 +13,7 @@ import pytest
 from cotenant_api import errors, gpunode
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus import hardware
-from cotenant_deviceplugin.mps import daemon, daemons, presence, silence, supervision, supervisor, v2
+from cotenant_deviceplugin.mps import daemon, daemons, presence, signals, silence, supervision, supervisor, v2
 from cotenant_deviceplugin.mps.readiness import Readiness
 from cotenant_standin import mps_control
 from node_kit import gpu_machine, quick
@@ -42,7 +42,7 @@ class Driver:
         if self.away:
             raise errors.TemporaryError("no driver", delay_seconds=1)
         gpu = self._machine.state.by_uuid(self._machine.uuid())
-        living = [pid for pid in {*gpu.processes(), *gpu.mps_processes()} if v2.process_lives(pid)]
+        living = [pid for pid in {*gpu.processes(), *gpu.mps_processes()} if signals.process_lives(pid)]
         processes = tuple(hardware.Process(pid=pid, memory_mib=1) for pid in living)
         return {self._machine.uuid(): hardware.Usage(utilization_percent=0, memory_used_mib=0, processes=processes)}
 
@@ -111,7 +111,7 @@ async def test_daemon_that_hangs_is_replaced(machine: gpu_machine.Machine, caplo
         await daemons.other_than(first)
         assert f"control daemon {first} lives and has answered none of" in caplog.text
         assert f"control daemon {first} hangs and nobody uses the GPU: it is replaced" in caplog.text
-        assert not v2.process_lives(first)
+        assert not signals.process_lives(first)
         assert machine.cuda().report()["mps"] is True
 
 
@@ -157,7 +157,7 @@ async def test_under_a_tenant_a_daemon_that_hangs_stays_and_lets_nobody_in(
         waits = f"hangs: it is replaced once nobody uses the GPU, which {tenant.pid} does"
         await quick.until(lambda: waits in caplog.text)
         assert (daemons.readiness.ready, daemons.pid) == (False, first)
-        assert (tenant.process.poll(), v2.process_lives(server)) == (None, True)
+        assert (tenant.process.poll(), signals.process_lives(server)) == (None, True)
         refused = await gpu.settle(gpunode.Mode.SHARED)
         assert (refused.ready, refused.fault) == (False, None)
         assert f"control daemon {first} in" in (refused.reason or "")
@@ -165,7 +165,7 @@ async def test_under_a_tenant_a_daemon_that_hangs_stays_and_lets_nobody_in(
         tenant.process.kill()
         await asyncio.to_thread(tenant.process.wait)
         await daemons.other_than(first)
-        assert not v2.process_lives(server)
+        assert not signals.process_lives(server)
         await quick.until(lambda: daemons.readiness.ready)
 
 
@@ -188,7 +188,7 @@ async def test_daemon_whose_sockets_were_taken_away_is_replaced(machine: gpu_mac
         for path in machine.pipe().iterdir():
             path.unlink()
         await daemons.other_than(first)
-        assert not v2.process_lives(first)
+        assert not signals.process_lives(first)
 
 
 async def test_end_waits_for_a_tenant_whose_daemon_hangs(
@@ -203,7 +203,7 @@ async def test_end_waits_for_a_tenant_whose_daemon_hangs(
         assert tenant.process.poll() is None
         tenant.process.kill()
         await asyncio.to_thread(tenant.process.wait)
-    assert not v2.process_lives(first)
+    assert not signals.process_lives(first)
 
 
 async def test_end_does_not_wait_for_a_daemon_that_hangs_where_nobody_can_say_who_uses_the_gpu(
@@ -214,4 +214,4 @@ async def test_end_does_not_wait_for_a_daemon_that_hangs_where_nobody_can_say_wh
         first = stopped(daemons.pid)
     assert "does not quit; SIGTERM" in caplog.text
     assert "does not quit; SIGKILL" in caplog.text
-    assert not v2.process_lives(first)
+    assert not signals.process_lives(first)

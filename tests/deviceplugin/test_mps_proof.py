@@ -7,7 +7,7 @@ import pytest
 from cotenant_api.gpunode import MPS, Mode
 from cotenant_deviceplugin.mps import proof
 from cotenant_deviceplugin.mps.backend import Server
-from cotenant_deviceplugin.mps.supervision import StartServer, StopServer
+from cotenant_deviceplugin.mps.steps import StartServer, StopServer
 from deviceplugin.observed import GPU, STOPPED, active, at_fault, pids
 
 SAID = "Client process 1 encountered a fatal GPU error."

@@ -9,6 +9,7 @@ from cotenant_api.gpunode import MPS, Mode
 from cotenant_deviceplugin.gpus.hardware import ComputeMode
 from cotenant_deviceplugin.mps import proof, supervision
 from cotenant_deviceplugin.mps.backend import Server
+from cotenant_deviceplugin.mps.steps import EvictStayers, TerminateClients
 from deviceplugin.observed import GPU, STOPPED, active, at_fault
 
 POLICY = supervision.Policy()
@@ -77,7 +78,7 @@ def effect(decision: supervision.Decision) -> supervision.Decision:
 
 @given(unproven())
 def test_text_alone_begins_no_fault_and_ends_nobody(steps: list[Step]) -> None:
-    ends = supervision.TerminateClients | supervision.EvictStayers
+    ends = TerminateClients | EvictStayers
     for decision in decided(steps):
         assert decision.fault is None
         assert not any(isinstance(action, ends) for action in decision.actions)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from cotenant_api import gpunode
+from cotenant_api import errors, gpunode
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus.hardware import ComputeMode
 from cotenant_deviceplugin.kubelet import service
@@ -145,3 +145,29 @@ async def test_container_starts_in_one_call_while_its_server_initializes_for_a_s
             assert 0.9 < loop.time() - begun < KUBELET_SECONDS
             node.kubelet.started(pod)
             assert "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50" in node.specification(names)["env"]
+
+
+class FailingDriver(Driver):
+    """A driver that answers once, and then no more."""
+
+    looks, mode = 0, ComputeMode.EXCLUSIVE_PROCESS
+
+    async def look(self, gpu: GPUUID) -> supervisor.Look:
+        """Return the mode, or fail."""
+        self.looks += 1
+        if self.looks > 1:
+            raise errors.TemporaryError("the driver is away", delay_seconds=1)
+        return await super().look(gpu)
+
+
+async def test_fault_is_told_also_where_a_later_look_of_the_same_call_fails() -> None:
+    mps = MemoryMPS()
+    mps.put(GPU, Server(state=gpunode.MPS.FAULT, pid=SERVER_PID, reason="says FAULT"))
+    gpu = supervisor.Supervisor(
+        GPU, backend=mps, driver=FailingDriver(), monotonic=lambda: 0.0, policy=supervision.Policy()
+    )
+    decision = await gpu.settle(gpunode.Mode.SHARED)
+    assert (decision.ready, decision.reason) == (False, "the driver is away")
+    assert decision.fault is not None
+    with pytest.raises(errors.TemporaryError, match="the driver is away"):
+        await gpu.settle(gpunode.Mode.SHARED)

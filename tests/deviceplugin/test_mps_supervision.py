@@ -8,16 +8,18 @@ from cotenant_api.gpunode import MPS, Mode
 from cotenant_deviceplugin.gpus.hardware import ComputeMode
 from cotenant_deviceplugin.mps import supervision
 from cotenant_deviceplugin.mps.backend import Server
-from cotenant_deviceplugin.mps.supervision import (
+from cotenant_deviceplugin.mps.steps import (
+    Action,
     EvictStayers,
     SetComputeMode,
     StartServer,
     StopServer,
     TerminateClients,
 )
-from deviceplugin.observed import EXCLUSIVE, GPU, STOPPED, active, at_fault, pids
+from deviceplugin.observed import DAEMON, EXCLUSIVE, GPU, STOPPED, active, at_fault, pids
 
 UNMANAGED = supervision.Policy(manage_compute_mode=False)
+NO_DAEMON = Server(state=MPS.STOPPED, reason="no MPS control daemon")
 SHARED = Mode.SHARED
 WHOLE = Mode.WHOLE
 
@@ -204,7 +206,45 @@ def test_control_daemon_that_is_away_while_its_server_lives_is_no_fault() -> Non
     gpu.see(active(1))
     away = gpu.see(Server(state=MPS.STOPPED, pid=100, reason="no MPS control daemon"), 1)
     assert (away.fault, away.actions, away.ready) == (None, (), False)
-    assert gpu.see(STOPPED, 1).fault is not None
+
+
+@pytest.mark.parametrize("looks", [[], [NO_DAEMON], [replace(NO_DAEMON, pid=100), NO_DAEMON]])
+def test_server_that_ends_together_with_its_daemon_is_no_fault_of_its_clients(looks: list[Server]) -> None:
+    """As where the daemons' container is killed; the last look finds the daemon of the next one."""
+    gpu = GPU()
+    gpu.see(active(1))
+    seen = [gpu.see(look) for look in [*looks, replace(STOPPED, daemon=DAEMON + 1)]]
+    assert [each.fault for each in seen] == [None] * len(seen)
+    assert gpu.see(active(pid=101)).ready
+
+
+@pytest.mark.parametrize("unasked", [NO_DAEMON, Server(state=MPS.STARTING, reason="did not answer", daemon=DAEMON)])
+def test_who_holds_a_gpu_whose_daemon_cannot_be_asked_is_not_named_for_eviction(unasked: Server) -> None:
+    """A fresh agent does not know the server: those that NVML lists may be the server and its clients."""
+    gpu = GPU()
+    for _ in range(10):
+        decision = gpu.see(unasked, 100, 1, 2, after=30)
+        assert (decision.ready, decision.actions, decision.published) == (False, (), unasked.state)
+        assert decision.reason == f"{unasked.reason}; used by 1, 2, 100"
+    assert gpu.see(active(1, 2)).ready
+
+
+def test_who_holds_the_gpu_while_its_server_initializes_is_named_for_eviction() -> None:
+    gpu, starting = GPU(), Server(state=MPS.STARTING, pid=100, initializes=True, daemon=DAEMON)
+    assert gpu.see(starting, 9).actions == ()
+    assert gpu.see(starting, 9, after=29).actions == ()
+    decision = gpu.see(starting, 9, after=1)
+    assert (decision.actions, decision.reason) == ((EvictStayers(pids=pids(9)),), "used by 9")
+    assert gpu.see(starting, after=1).actions == ()
+    assert gpu.see(active()).ready
+
+
+def test_server_that_had_a_fault_proves_itself_only_while_it_is_active() -> None:
+    gpu, silent = GPU(), Server(state=MPS.STARTING, pid=100, reason="did not answer", daemon=DAEMON)
+    gpu.see(at_fault(1))
+    gpu.see(active(5))
+    assert [gpu.see(silent, 5).ready for _ in range(5)] == [False] * 5
+    assert [gpu.see(active(5)).ready for _ in range(3)] == [False, False, True]
 
 
 def test_who_takes_the_gpu_while_it_has_no_server_is_named_for_eviction() -> None:
@@ -236,7 +276,7 @@ def test_server_that_was_ended_in_good_order_is_no_fault_of_the_clients_that_it_
 
 
 def test_client_that_had_ended_before_its_silent_server_did_is_no_proof_of_a_fault() -> None:
-    gpu, silent = GPU(), Server(state=MPS.STARTING, pid=100, reason="no answer")
+    gpu, silent = GPU(), Server(state=MPS.STARTING, pid=100, reason="no answer", daemon=DAEMON)
     gpu.see(active(1))
     gpu.see(silent, 1, 100)
     gpu.see(silent, 100)
@@ -244,7 +284,7 @@ def test_client_that_had_ended_before_its_silent_server_did_is_no_proof_of_a_fau
 
 
 def test_client_of_a_silent_server_that_ends_with_it_is_a_fault() -> None:
-    gpu, silent = GPU(), Server(state=MPS.STARTING, pid=100, reason="no answer")
+    gpu, silent = GPU(), Server(state=MPS.STARTING, pid=100, reason="no answer", daemon=DAEMON)
     gpu.see(active(1))
     gpu.see(silent, 1, 100)
     assert gpu.see(STOPPED).fault is not None
@@ -270,7 +310,7 @@ class World:
     def __init__(self) -> None:
         self.mode, self.server, self.users = ComputeMode.DEFAULT, STOPPED, pids()
         self.next_pid = 100
-        self.log: list[supervision.Action] = []
+        self.log: list[Action] = []
 
     def run(self, wanted: Mode, *, actions: int) -> bool:
         """Supervise with an empty memory until ready or for so many actions; whether it became ready."""
@@ -286,7 +326,7 @@ class World:
                 self.act(action)
         return False
 
-    def act(self, action: supervision.Action) -> None:
+    def act(self, action: Action) -> None:
         """Do it, as the driver and MPS would."""
         assert not self.users, "nothing changes under a process that uses the GPU"
         self.log.append(action)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cotenant_api.gpunode import MPS, Mode
 from cotenant_deviceplugin.gpus.hardware import ComputeMode
-from cotenant_deviceplugin.mps import supervision
+from cotenant_deviceplugin.mps import steps, supervision
 from cotenant_deviceplugin.mps.backend import Server
 from mps_kit import active, exchanges, heard, programs
 
@@ -83,7 +83,7 @@ def test_a_server_is_seen_in_each_state_and_each_driver_is_there() -> None:
 def test_nothing_is_changed_under_a_process_that_uses_the_gpu(
     history: list[tuple[supervision.Seen, Mode | None, float]],
 ) -> None:
-    changes = supervision.StartServer | supervision.StopServer | supervision.SetComputeMode
+    changes = steps.StartServer | steps.StopServer | steps.SetComputeMode
     for seen, _, decision in decided(history):
         assert not (seen.users and any(isinstance(action, changes) for action in decision.actions))
 
@@ -122,9 +122,9 @@ def test_only_clients_of_the_server_are_ended_through_it_and_only_whom_a_fault_h
 ) -> None:
     for seen, _, decision in decided(history):
         for action in decision.actions:
-            if isinstance(action, supervision.TerminateClients):
+            if isinstance(action, steps.TerminateClients):
                 assert action.pids <= frozenset(seen.server.clients)
-            if isinstance(action, supervision.EvictStayers):
+            if isinstance(action, steps.EvictStayers):
                 assert action.pids <= seen.users
 
 
@@ -139,18 +139,18 @@ def test_server_that_initializes_is_waited_for_and_only_it(
 
 
 @given(st.lists(st.floats(min_value=0.1, max_value=5), min_size=60, max_size=60))
-def test_server_that_never_gets_ready_is_replaced_within_a_bound(steps: list[float]) -> None:
+def test_server_that_never_gets_ready_is_replaced_within_a_bound(pauses: list[float]) -> None:
     stuck = supervision.Seen(
         server=Server(state=MPS.STARTING, pid=100, reason="server 100 says INITIALIZING", initializes=True),
         compute_mode=ComputeMode.EXCLUSIVE_PROCESS,
     )
     state, now = supervision.State(), 1000.0
-    for step in [*steps, POLICY.starting_seconds]:
+    for step in [*pauses, POLICY.starting_seconds]:
         decision = supervision.decide(state, stuck, Mode.SHARED, now=now, policy=POLICY)
         if decision.actions:
-            assert decision.actions == (supervision.StopServer(),)
+            assert decision.actions == (steps.StopServer(),)
             assert now - 1000.0 <= POLICY.starting_seconds + 5
             return
         state, now = decision.state, now + step
     decision = supervision.decide(state, stuck, Mode.SHARED, now=now, policy=POLICY)
-    assert decision.actions == (supervision.StopServer(),)
+    assert decision.actions == (steps.StopServer(),)

@@ -12,7 +12,7 @@ from cotenant_api.gpunode import MPS, Mode
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus.hardware import ComputeMode
 from cotenant_deviceplugin.mps import proof, supervision, supervisor, v2
-from cotenant_deviceplugin.mps.supervision import EvictStayers
+from cotenant_deviceplugin.mps.steps import EvictStayers
 from cotenant_standin import state
 from mps_kit import standin
 from mps_kit.exchanges import FORGED

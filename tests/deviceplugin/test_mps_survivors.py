@@ -35,7 +35,7 @@ class Users:
     """Whoever uses the GPU: servers that live, and a client, where there is one."""
 
     def __init__(self, servers: Path) -> None:
-        self._servers, self.client, self.away = servers, True, False
+        self._servers, self.client, self.away, self.asked = servers, True, False, 0
 
     def servers(self) -> list[int]:
         """Those that were left behind, dead ones included."""
@@ -43,6 +43,7 @@ class Users:
 
     async def __call__(self, _: GPUUID) -> frozenset[int]:
         """As `daemon.Users`."""
+        self.asked += 1
         if self.away:
             raise errors.TemporaryError("no driver", delay_seconds=1)
         living = [pid for pid in self.servers() if lives(pid)]
@@ -58,21 +59,24 @@ def lives(pid: int) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def running(root: Path, users: Users, readiness: Readiness) -> AsyncIterator[None]:
+async def running(
+    root: Path, users: Users, readiness: Readiness, *, drain_seconds: float | None = None
+) -> AsyncIterator[asyncio.Event]:
     (root / "program.py").write_text(PROGRAM)
     settings = daemon.Settings(
         root=root,
         program=(sys.executable, str(root / "program.py"), str(root / "servers")),
         environment=dict(os.environ),
+        drain_seconds=drain_seconds,
         look_seconds=0.05,
         first_backoff_seconds=0.01,
     )
     stop = asyncio.Event()
     task = asyncio.create_task(daemon.Daemon(GPU, settings, stop, users=users, readiness=readiness).run())
     try:
-        yield
+        yield stop
     finally:
-        users.client = False
+        users.client = users.away = False
         await quick.until(lambda: not any(lives(pid) for pid in users.servers()[:1]))
         stop.set()
         await task
@@ -96,6 +100,41 @@ async def test_a_server_that_outlives_its_daemon_is_ended_when_it_has_no_client_
         users.client = False
         await quick.until(lambda: not lives(server))
         await quick.until(lambda: server in leaving.read(root, GPU) or len(users.servers()) > 1)
+
+
+async def test_a_server_that_outlived_its_daemon_is_drained_where_the_keeper_is_told_to_stop(root: Path) -> None:
+    users, readiness = Users(root / "servers"), Readiness()
+    async with running(root, users, readiness) as stop:
+        await quick.until(lambda: not readiness.ready)
+        (server,) = users.servers()
+        stop.set()
+        looks = users.asked
+        await quick.until(lambda: users.asked > looks + 2)
+        assert (lives(server), leaving.read(root, GPU)) == (True, frozenset())
+    assert (lives(server), leaving.read(root, GPU)) == (False, frozenset({server}))
+
+
+async def test_a_server_that_outlived_its_daemon_ends_in_good_order_after_the_time_that_clients_have(
+    root: Path,
+) -> None:
+    users, readiness = Users(root / "servers"), Readiness()
+    async with running(root, users, readiness, drain_seconds=0) as stop:
+        await quick.until(lambda: not readiness.ready)
+        (server,) = users.servers()
+        stop.set()
+        await quick.until(lambda: not lives(server))
+        assert leaving.read(root, GPU) == {server}
+
+
+async def test_no_daemon_starts_beside_a_server_of_which_nobody_can_say_who_uses_it(root: Path) -> None:
+    users = Users(root / "servers")
+    users.away = True
+    async with running(root, users, Readiness()):
+        await quick.until(lambda: users.asked > 3)
+        (server,) = users.servers()
+        assert lives(server)
+        users.away = users.client = False
+        await quick.until(lambda: not lives(server))
 
 
 def test_what_was_written_of_ended_servers_is_read(tmp_path: Path) -> None:

@@ -39,6 +39,18 @@ async def test_daemon_without_server_is_stopped(machine: gpu_machine.Machine) ->
     assert (seen.state, seen.pid, seen.reason) == (MPS.STOPPED, None, "the control daemon has no server")
 
 
+async def test_only_a_daemon_that_answers_knows_that_it_has_no_server(machine: gpu_machine.Machine) -> None:
+    assert not (await backend(machine).observe(machine.uuid())).absent
+    daemon = machine.control_daemon()
+    seen = await backend(machine).observe(machine.uuid())
+    assert (seen.absent, seen.daemon) == (True, daemon.pid)
+    nobody_asks = v2.MPSv2(machine.mps_root, cuda_version="13.0", program=["/nowhere/nvidia-cuda-mps-control"])
+    seen = await nobody_asks.observe(machine.uuid())
+    assert (seen.absent, seen.state) == (False, MPS.STARTING)
+    (machine.state.root / "mps_hangs").touch()
+    assert not (await backend(machine, timeout_seconds=0.2).observe(machine.uuid())).absent
+
+
 async def test_started_server_is_active_and_starting_it_again_changes_nothing(machine: gpu_machine.Machine) -> None:
     machine.control_daemon()
     mps = backend(machine)

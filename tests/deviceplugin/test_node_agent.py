@@ -12,7 +12,7 @@ import pytest
 from cotenant_api import exposition, gpunode
 from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.kube import cluster
-from cotenant_deviceplugin.mps import proof, supervision
+from cotenant_deviceplugin.mps import proof, steps, supervision
 from cotenant_deviceplugin.mps.backend import Server
 from cotenant_deviceplugin.node import around
 from cotenant_deviceplugin.node.agent import NodeAgent
@@ -223,7 +223,7 @@ async def test_a_gpu_on_which_no_limit_of_threads_holds_is_closed_and_says_so(fo
 
 def name_for_eviction(agent: NodeAgent, node: WholeNode, pid: int, *, published: gpunode.MPS) -> None:
     """A supervisor finds that a process of the first GPU has to go."""
-    actions = (supervision.EvictStayers(pids=frozenset({pid})),)
+    actions = (steps.EvictStayers(pids=frozenset({pid})),)
     agent.serious.append(
         (node.first, supervision.Decision(state=supervision.State(), published=published, actions=actions))
     )
@@ -250,21 +250,6 @@ async def test_only_tenants_are_asked_to_go_from_a_gpu_that_somebody_else_holds(
         name_for_eviction(agent, node, 51, published=gpunode.MPS.STOPPED)
         await quick.until(lambda: not agent.serious)
         assert wanted(node) == set()
-
-
-async def test_a_daemon_that_does_not_answer_keeps_no_other_gpu_waiting(folder: Path) -> None:
-    node = WholeNode(folder)
-    async with node.offering():
-        first, second = (device.uuid for device in node.gpus.listed)
-        node.mps.silent[first] = asyncio.Event()
-        node.mps.put(first, Server(state=gpunode.MPS.ACTIVE, pid=SERVER_PID))
-        before = node.mps.asked[first]
-        await quick.until(lambda: node.mps.asked[first] > before)
-        for _ in range(3):
-            node.mps.asked[second] = 0
-            node.mps.put(second, Server(state=gpunode.MPS.ACTIVE, pid=SERVER_PID))
-            await quick.until(lambda: node.mps.asked[second] > 0)
-        node.mps.silent[first].set()
 
 
 async def test_a_driver_that_goes_withdraws_all_free_shares_until_it_is_back(folder: Path) -> None:

@@ -1,8 +1,7 @@
 """Clients of pods that are being deleted are ended in time, whatever becomes of another GPU's daemon."""
 
 import asyncio
-import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -13,7 +12,6 @@ from cotenant_api.names import GPUUID, PodUID
 from cotenant_deviceplugin.node.ending import Ending
 from cotenant_deviceplugin.node.machines import Machines
 from cotenant_deviceplugin.node.usage import Sampled
-from cotenant_deviceplugin.retry import side_by_side
 from node_kit import bookings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -49,7 +47,7 @@ class _Owners:
         return {pid: PODS[pid] for pid in pids}
 
 
-def _ending(daemons: _Daemons) -> Ending:
+def _ending(daemons: _Daemons, monotonic: Callable[[], float] = lambda: 0.0) -> Ending:
     grants = [bookings.grant("u1", (FIRST, 30)), bookings.grant("u2", (SECOND, 30))]
     ends: Any = {"ends_at": NOW + timedelta(seconds=1), "grace_seconds": 30, "running": True}
     watched = [bookings.pod(uid, **ends) for uid in ("u1", "u2")]
@@ -58,13 +56,16 @@ def _ending(daemons: _Daemons) -> Ending:
         lambda: grants,
         machines=cast("Machines", daemons),
         owners=cast("Sampled", _Owners()),
-        log=logging.getLogger("test"),
+        monotonic=monotonic,
     )
 
 
 async def _step(ending: Ending) -> None:
     """What the agent's tasks do, each of a GPU by itself."""
-    await side_by_side(ending.end_on(gpu, lambda: NOW) for gpu in ending.near(NOW))
+    works = [ending.end_on(gpu, lambda: NOW) for gpu in ending.near(NOW)]
+    for failure in await asyncio.gather(*works, return_exceptions=True):
+        if failure is not None:
+            raise failure
 
 
 async def test_a_daemon_that_does_not_answer_delays_no_other_gpu() -> None:
@@ -116,4 +117,17 @@ async def test_a_pod_is_weighed_by_what_is_known_when_its_daemon_has_answered() 
     await ending.end_on(SECOND, lambda: early)
     assert daemons.ended == []
     await ending.end_on(SECOND, lambda: NOW)
+    assert daemons.ended == [52]
+
+
+async def test_a_node_whose_clock_stands_still_ends_clients_when_their_grace_period_is_nearly_over() -> None:
+    daemons, passed = _Daemons(None), [0.0]
+    ending = _ending(daemons, lambda: passed[0])
+    early = NOW - timedelta(hours=1)
+    assert ending.near(early) == ()
+    passed[0] = 24.0
+    assert ending.near(early) == ()
+    passed[0] = 25.0
+    assert ending.near(early) == (FIRST, SECOND)
+    await ending.end_on(SECOND, lambda: early)
     assert daemons.ended == [52]

@@ -8,7 +8,7 @@ import pytest
 
 from cotenant_api import errors
 from cotenant_deviceplugin.gpus import hardware
-from cotenant_deviceplugin.mps import layout
+from cotenant_deviceplugin.mps import clearing, layout
 from deviceplugin import fakes
 from node_kit import quick
 from node_kit.whole_node import WholeNode, started
@@ -59,10 +59,25 @@ async def test_an_agent_that_ends_on_a_node_that_is_given_back_leaves_what_tenan
     assert [path.name for path in (folder / "cdi").iterdir()] == ["nvidia.json"]
     assert layout.given_back(node.settings.mps_root).exists()
     assert (folder / "mps" / node.first / "pipe").is_dir()
+    # Nor does the end of the daemon end the tenant, which may be no client at the moment.
+    node.mps.daemons = False
+    await agent.give_back()
+    assert [path.name for path in (folder / "mps").iterdir() if path.is_dir()] == [node.first]
+    assert node.gpus.states[node.first].compute_mode is hardware.ComputeMode.EXCLUSIVE_PROCESS
+    assert await clearing.holders(folder / "mps", node.first) == {grant.pod_uid for grant in agent.binding.grants()}
+
+
+async def test_an_agent_that_ends_on_a_node_that_is_given_back_leaves_nothing_where_no_tenant_is(folder: Path) -> None:
+    node = WholeNode(folder)
+    async with node.offering() as agent:
+        for gpu in node.gpus.listed:
+            (folder / "mps" / gpu.uuid / "pipe").mkdir(parents=True, exist_ok=True)
+        node.put_policy(mode="Observe")
+        await quick.until(agent.around.given_back)
+        await until_as_it_was(node, 0)
     node.mps.daemons = False
     await agent.give_back()
     assert list((folder / "mps").iterdir()) == []
-    assert node.gpus.states[node.first].compute_mode is hardware.ComputeMode.DEFAULT
 
 
 async def test_an_agent_that_ends_to_be_replaced_leaves_everything(folder: Path) -> None:

@@ -368,3 +368,43 @@ async def test_a_gpu_that_cannot_be_read_is_not_touched() -> None:
     del bench.gpus.states[bench.gpu]
     with pytest.raises(errors.TemporaryError, match="cannot be read"):
         await bench.looks.look(bench.gpu)
+
+
+async def test_a_look_is_never_older_than_its_asking_and_is_shared_by_all_who_ask_meanwhile() -> None:
+    bench, gpu = Bench(), MemoryGPUs(2).listed[0].uuid
+    asked, answering = 0, asyncio.Event()
+
+    async def readings() -> dict[GPUUID, Readings]:
+        nonlocal asked
+        asked += 1
+        seen = dict(bench.gpus.states)
+        await answering.wait()
+        return seen
+
+    bench.gpus.readings = readings  # type: ignore[method-assign]
+    first = asyncio.create_task(bench.looks.look(gpu))
+    await fakes.settled()
+    bench.gpus.states[gpu] = Readings(compute_mode=ComputeMode.PROHIBITED)
+    later = [asyncio.create_task(bench.looks.look(each.uuid)) for each in bench.gpus.listed]
+    await fakes.settled()
+    answering.set()
+    assert (await first).compute_mode is ComputeMode.DEFAULT
+    assert [(await each).compute_mode for each in later] == [ComputeMode.PROHIBITED, ComputeMode.DEFAULT]
+    assert asked == 2
+
+
+async def test_a_gpu_whose_processes_cannot_be_read_is_not_active_on_what_was_seen_before() -> None:
+    bench = Bench()
+    bench.standing = [grant(bench.gpu)]
+    await bench.machines.settle(bench.gpu)
+    assert (await bench.machines.step(bench.gpu)).ready
+    assert bench.machines.evidence(bench.gpu) is gpunode.MPS.ACTIVE
+    held = bench.gpus.processes.pop(bench.gpu)
+    with pytest.raises(errors.TemporaryError, match="cannot be read"):
+        await bench.machines.step(bench.gpu)
+    assert await bench.machines.provable(bench.gpu) is None
+    bench.time.seconds += machines.PATIENCE_SECONDS
+    assert bench.machines.evidence(bench.gpu) is gpunode.MPS.STARTING
+    bench.gpus.processes[bench.gpu] = held
+    await bench.machines.step(bench.gpu)
+    assert bench.machines.evidence(bench.gpu) is gpunode.MPS.ACTIVE

@@ -12,10 +12,10 @@ from cotenant_deviceplugin import files
 from cotenant_deviceplugin.binding.grants import Grant
 from cotenant_deviceplugin.gpus import health, xids
 from cotenant_deviceplugin.gpus.hardware import Readings, XIDEvent
+from cotenant_deviceplugin.gpus.host import HostProcesses
 from cotenant_deviceplugin.gpus.processes import Processes
 from cotenant_deviceplugin.node import health as keeping
 from cotenant_deviceplugin.node import http, liveness, metrics, strangers, usage
-from cotenant_deviceplugin.node.host import HostProcesses
 from deviceplugin import fakes
 from node_kit.whole_node import CONTAINER_UID, MemoryGPUs
 
@@ -199,6 +199,31 @@ async def test_records_that_cannot_be_read_are_told_and_not_believed(
     await kept.know([GPUUID("GPU-1")])
     assert kept.records[GPUUID("GPU-1")].health is gpunode.Health.SUSPECT
     assert "cannot be read" in caplog.text
+
+
+async def test_a_gpu_without_a_record_is_new(tmp_path: Path) -> None:
+    kept, known, new = keeper(tmp_path), GPUUID("GPU-1"), GPUUID("GPU-2")
+    await kept.know([known])
+    kept.weigh(known, Readings(), mps=gpunode.MPS.NOT_USED, tenants=())
+    await kept.store()
+    again = keeper(tmp_path)
+    await again.know([known, new])
+    assert [again.records[gpu].reason for gpu in (known, new)] == [None, health.UNEXAMINED]
+
+
+async def test_a_gpu_that_was_absent_when_its_record_could_not_be_read_must_prove_itself_when_it_is_back(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / keeping.FILE).write_text("{")
+    first, second, third = keeper(tmp_path), keeper(tmp_path), keeper(tmp_path)
+    await first.know([GPUUID("GPU-1")])
+    await first.store()
+    await second.know([GPUUID("GPU-lost")])
+    assert second.records[GPUUID("GPU-lost")].reason == health.UNREADABLE
+    await second.store()
+    await third.know([GPUUID("GPU-1")])
+    assert third.records[GPUUID("GPU-1")] == first.records[GPUUID("GPU-1")]
+    assert (tmp_path / keeping.BROKEN).read_text() == "{"
 
 
 async def test_a_gpu_that_is_not_known_is_not_weighed(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from cotenant_api.gpunode import MPS, Mode
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus.hardware import ComputeMode
-from cotenant_deviceplugin.mps import client_pipe, control, layout, supervision, supervisor, v2
+from cotenant_deviceplugin.mps import client_pipe, control, layout, signals, supervision, supervisor, v2
 from cotenant_standin import mps_log
 from mps_kit import programs
 from mps_kit.exchanges import Case, State
@@ -65,7 +65,7 @@ async def test_server_that_heeds_nothing_is_killed(place: Place, monkeypatch: py
         assert pid is not None
         await quick.until(lambda: _ignores(pid) or place.program.command[0].startswith(str(place.folder)))
         await backend.stop(GPU)
-        await quick.until(lambda: not v2.process_lives(pid))
+        await quick.until(lambda: not signals.process_lives(pid))
         await quick.until(lambda: f"Server {pid} exited" in place.said())
         assert (await backend.observe(GPU)).state is MPS.STOPPED
 

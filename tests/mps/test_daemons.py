@@ -15,7 +15,7 @@ import pytest
 
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus.hardware import ComputeMode, Usage
-from cotenant_deviceplugin.mps import daemon, daemons, layout, output, v2
+from cotenant_deviceplugin.mps import daemon, daemons, layout, output, signals
 from cotenant_standin import building, state
 from mps_kit import programs
 from mps_kit.place import GPU, Place
@@ -77,7 +77,7 @@ async def test_daemon_serves_says_all_on_its_output_and_ends_when_told(supported
         seen = await supported.backend().observe(GPU)
         assert seen.reason == "the control daemon has no server"
         started = pid(supported)
-    assert not v2.process_lives(started)
+    assert not signals.process_lives(started)
     assert "Starting control daemon using socket" in supported.said()
     assert {path.name for path in layout.log(supported.root, GPU).iterdir()} == {"output.log"}
 
@@ -103,7 +103,7 @@ async def test_server_that_initializes_for_ever_outlives_no_daemon(supported: Pl
         await backend.start(GPU)
         started = (await backend.observe(GPU)).pid
         assert started is not None
-    await quick.until(lambda: not v2.process_lives(started))
+    await quick.until(lambda: not signals.process_lives(started))
 
 
 async def test_daemon_that_does_not_answer_is_ended(supported: Place, caplog: pytest.LogCaptureFixture) -> None:
@@ -112,7 +112,7 @@ async def test_daemon_that_does_not_answer_is_ended(supported: Place, caplog: py
         started = pid(supported)
         os.kill(started, signal.SIGSTOP)
     assert "does not quit; SIGKILL" in caplog.text
-    assert not v2.process_lives(started)
+    assert not signals.process_lives(started)
 
 
 async def test_what_it_says_takes_bounded_room_and_no_line_is_lost(

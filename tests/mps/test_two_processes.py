@@ -15,7 +15,7 @@ import pytest
 
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus.hardware import ComputeMode, Usage
-from cotenant_deviceplugin.mps import daemons, layout, presence, v2
+from cotenant_deviceplugin.mps import daemons, layout, presence, signals
 from cotenant_standin import building, state
 from mps_kit.place import GPU, Place
 from mps_kit.programs import Real
@@ -141,7 +141,7 @@ async def test_the_one_that_waits_takes_nothing_away_and_takes_over_what_the_oth
         serving.process.wait()
         await quick.until(lambda: "another control daemon is in" in waiting.said())
         await quick.until(waiting.ready)
-        assert (presence.found(supported.pipe), v2.process_lives(daemon)) == (daemon, True)
+        assert (presence.found(supported.pipe), signals.process_lives(daemon)) == (daemon, True)
         assert sorted(path.name for path in supported.pipe.iterdir()) == files
         await answering(supported)
 
@@ -184,7 +184,7 @@ async def test_daemon_that_hangs_is_replaced(supported: Place, caplog: pytest.Lo
         await quick.until(lambda: presence.found(supported.pipe) not in {None, first})
         await answering(supported)
         assert f"control daemon {first} lives and has answered none of" in caplog.text
-        assert not v2.process_lives(first)
+        assert not signals.process_lives(first)
 
 
 async def test_daemon_of_an_earlier_life_that_hangs_is_replaced(

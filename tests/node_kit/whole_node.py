@@ -184,6 +184,10 @@ class MemoryCanaries:
         self.ran: list[tuple[GPUUID, bool]] = []
         self.pids: frozenset[int] = frozenset()
 
+    def last(self, _: GPUUID) -> int | None:
+        """Return one that lives."""
+        return next(iter(self.pids), None)
+
     async def run(self, gpu: GPUUID, *, server: canaries.Server | None) -> str | None:
         """At once. `ran` says of each whether it was to be a client of MPS."""
         self.ran.append((gpu, server is not None))

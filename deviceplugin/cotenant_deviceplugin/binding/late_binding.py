@@ -90,8 +90,12 @@ class LateBinding:
     def tenants(self, gpu: GPUUID) -> tuple[Grant, ...]:
         """Return the grants that stand on a GPU, and those that are being made ready for it."""
         if not self._proving:
-            return self._book.ledger.tenants.get(gpu, ())
+            return self.granted(gpu)
         return tuple(grant for grant in self._given_away() if any(booking.uuid == gpu for booking in grant.booked.gpus))
+
+    def granted(self, gpu: GPUUID) -> tuple[Grant, ...]:
+        """Return the grants that stand on a GPU."""
+        return self._book.ledger.tenants.get(gpu, ())
 
     def grants(self) -> tuple[Grant, ...]:
         """All grants that stand."""
@@ -140,11 +144,12 @@ class LateBinding:
         """Drop what is proven to have ended, and files of what nobody knows. Returns the grants that ended."""
         await self.open()
         evidence = await self._evidence()
-        garbage = self._book.ledger.garbage(evidence, now=self._with.clock.now())
+        now = self._with.clock.now()
+        garbage = self._book.ledger.garbage(evidence, now=now)
         nonces = frozenset(each.nonce for each in garbage)
         # The names first: what has no grant must not resolve, wherever this is cut short.
         await self._with.specifications.remove(nonces)
-        await self._book.commit(lambda before: before.without(nonces))
+        await self._book.commit(lambda before: before.not_after(now).without(nonces))
         await self._sweep(evidence)
         return tuple(each.grant for each in garbage if each.grant is not None)
 

@@ -102,6 +102,10 @@ class Ledger:
         """Without allocations that have ended."""
         return Ledger(tuple(each for each in self.allocations if each.nonce not in nonces))
 
+    def not_after(self, now: datetime) -> "Ledger":
+        """With no allocation minted in the future: after a clock was set back, each is as old as the present."""
+        return Ledger(tuple(dataclasses.replace(each, minted_at=min(each.minted_at, now)) for each in self.allocations))
+
     def garbage(self, evidence: Evidence, *, now: datetime) -> tuple[Allocation, ...]:
         """Allocations of which it is proven that no container has them or ever will.
 

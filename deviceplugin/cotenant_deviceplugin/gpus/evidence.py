@@ -37,8 +37,8 @@ class Evidence:
         mps: of its server; NOT_USED where none is wanted now (a whole GPU, a mode that changes).
         xids: told since the last step, oldest first.
         canary: the last one that ended.
-        tenants: pods that hold the GPU.
-        strangers: whether there are processes on the GPU that no tenant explains.
+        tenants: pods that held the GPU when what is told was seen.
+        strangers: whether processes were on the GPU that no tenant explains, or a canary.
         boot: the kernel's boot ID; another one: the machine has been restarted.
     """
 

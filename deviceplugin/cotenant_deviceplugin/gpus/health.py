@@ -11,7 +11,7 @@ cannot be read.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from cotenant_api import documents, errors, gpunode
+from cotenant_api import documents, gpunode
 from cotenant_api.gpunode import Health
 from cotenant_api.names import GPUUID, PodUID
 from cotenant_deviceplugin.gpus import xids
@@ -227,20 +227,9 @@ def unexamined(*, now: float) -> Record:
     return Record(since=now, reason=UNEXAMINED)
 
 
-def restored(text: str | None, gpus: Iterable[GPUUID], *, now: float) -> Mapping[GPUUID, Record]:
-    """Return the records of GPUs from what was stored.
-
-    None was stored: the GPUs are new. What cannot be read makes them Suspect until they have proved themselves as
-    after a fault. Whoever reads the file tells of it (`read` raises).
-    """
-    if text is None:
-        return {gpu: unexamined(now=now) for gpu in gpus}
-    try:
-        known = read(text)
-    except errors.InvalidInputError:
-        doubtful = Record(since=now, reason=UNREADABLE, cause=UNREADABLE, troubled_at=now)
-        return dict.fromkeys(gpus, doubtful)
-    return {gpu: known.get(gpu) or unexamined(now=now) for gpu in gpus}
+def doubtful(*, now: float) -> Record:
+    """Of a GPU whose record could not be read: it must prove itself as after a fault."""
+    return Record(since=now, reason=UNREADABLE, cause=UNREADABLE, troubled_at=now)
 
 
 def read(text: str) -> Mapping[GPUUID, Record]:

@@ -1,7 +1,8 @@
 """The node's GPUs through NVML: hardware.ManagedHardware over nvidia-ml-py.
 
-Calls run one at a time in one thread of their own; waiting for events has another. Nothing is decided here, and no
-setting is changed but the compute mode.
+Each GPU has a thread, in which its calls run one at a time: one that hangs keeps no other GPU waiting more than once.
+What is about the driver has another thread, and so has waiting for events. Nothing is decided here, and no setting is
+changed but the compute mode.
 
 The driver knows processes by the PIDs of the host: the agent needs hostPID to find out whose they are. A client of MPS
 is listed with the memory that it holds; its work shows as the MPS server's, so utilization is the GPU's alone
@@ -9,9 +10,9 @@ is listed with the memory that it holds; its work shows as the MPS server's, so 
 """
 
 import asyncio
+import functools
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
-from concurrent import futures
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,7 +20,7 @@ import pynvml
 
 from cotenant_api import errors
 from cotenant_api.names import GPUUID
-from cotenant_deviceplugin.gpus import events, hardware, models, session
+from cotenant_deviceplugin.gpus import calls, events, hardware, models, session
 
 T = TypeVar("T")
 
@@ -49,10 +50,11 @@ class NVML:
         call_seconds: float = CALL_SECONDS,
     ) -> None:
         self._call_seconds = call_seconds
-        self._hanging: asyncio.Future[Any] | None = None
         self._session = session.Session(library=library)
         self._timing = timing
-        self._thread = futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="nvml")
+        self._calls = calls.Calls("nvml", seconds=call_seconds)
+        self._of_gpus: dict[int, calls.Calls] = {}
+        """By index."""
         self._devices: dict[int, hardware.Device] = {}
         self._of_session = 0
         self.untold: dict[str, str] = {}
@@ -69,15 +71,29 @@ class NVML:
 
     async def devices(self) -> tuple[hardware.Device, ...]:
         """All GPUs that have been seen in this session of the driver, by index."""
-        return await self._call(self._enumerated)
+        number, count = await self._call(lambda: (self._session.number, session.system(pynvml.nvmlDeviceGetCount)))
+        self._forget_before(number)
+        found = await self._each(range(count), self._device)
+        self._devices |= {index: each for index, each in found.items() if isinstance(each, hardware.Device)}
+        self.untold |= {f"GPU {index}": str(each) for index, each in found.items() if isinstance(each, Exception)}
+        return tuple(self._devices[index] for index in sorted(self._devices) if index < count)
 
     async def usage(self) -> Mapping[GPUUID, hardware.Usage]:
         """Return what each GPU does now; a GPU that cannot be read is absent."""
-        return await self._call(self._all_usage)
+        known = await self._known()
+        found = await self._each(known, lambda index: self._usage(known[index].uuid))
+        used = {known[index].uuid: each for index, each in found.items()}
+        self.untold |= {f"usage of {gpu}": str(each) for gpu, each in used.items() if isinstance(each, Exception)}
+        return {gpu: each for gpu, each in used.items() if isinstance(each, hardware.Usage)}
 
     async def readings(self) -> Mapping[GPUUID, hardware.Readings]:
         """Return what each GPU says of itself."""
-        return await self._call(self._all_readings)
+        known = await self._known()
+        found = await self._each(known, lambda index: self._readings(known[index].uuid))
+        return {
+            known[index].uuid: hardware.Readings(fault=f"NVML: {each}") if isinstance(each, Exception) else each
+            for index, each in found.items()
+        }
 
     async def set_compute_mode(self, gpu: GPUUID, mode: hardware.ComputeMode) -> None:
         """Set it; needs root and, in a container, CAP_SYS_ADMIN: the driver asks the kernel.
@@ -94,7 +110,8 @@ class NVML:
                 message = f"the driver refuses compute mode {mode} for {gpu}: {error}"
                 raise errors.TemporaryError(message, delay_seconds=session.RETRY_SECONDS) from error
 
-        await self._call(work)
+        index = next((index for index, device in self._devices.items() if device.uuid == gpu), None)
+        await (self._call(work) if index is None else self._of_gpu(index, work))
 
     async def events(self) -> AsyncIterator[hardware.XIDEvent]:
         """Critical events from now on, for ever. Only one that iterates at a time."""
@@ -121,40 +138,47 @@ class NVML:
     async def close(self) -> None:
         """Let go of the driver; iteration of `events` has ended."""
         await asyncio.to_thread(self._session.close)
-        self._thread.shutdown(wait=False)
+        for each in (self._calls, *self._of_gpus.values()):
+            each.close()
 
     async def _call(self, work: Callable[[], T]) -> T:
-        """Do it in the thread. While a call hangs none is added: they would all wait behind it."""
-        if self._hanging is not None and not self._hanging.done():
-            raise session.DriverAwayError("the NVIDIA driver still does not answer")
-        future = asyncio.get_running_loop().run_in_executor(self._thread, self._inside, work)
-        future.add_done_callback(_seen)
-        done, _ = await asyncio.wait({future}, timeout=self._call_seconds)
-        if not done:
-            self._hanging = future
-            raise session.DriverAwayError(f"the NVIDIA driver has not answered for {self._call_seconds:g} s")
-        return future.result()
+        """Ask about the driver."""
+        return await self._calls.call(lambda: self._inside(work))
+
+    async def _of_gpu(self, index: int, work: Callable[[], T]) -> T:
+        """Ask about one GPU."""
+        if index not in self._of_gpus:
+            self._of_gpus[index] = calls.Calls(f"nvml-{index}", seconds=self._call_seconds)
+        return await self._of_gpus[index].call(lambda: self._inside(work))
+
+    async def _each(self, indexes: Iterable[int], ask: Callable[[int], T]) -> dict[int, T | Exception]:
+        """Ask about GPUs side by side; what one of them refuses, or does not answer, is its own answer.
+
+        Raises DriverAwayError where the driver is away: without one there is nothing to tell of any GPU.
+        """
+        indexes = tuple(indexes)
+        works = (self._of_gpu(index, functools.partial(ask, index)) for index in indexes)
+        answers: dict[int, T | Exception] = {}
+        for index, answer in zip(indexes, await asyncio.gather(*works, return_exceptions=True), strict=True):
+            if isinstance(answer, BaseException) and not isinstance(answer, pynvml.NVMLError | calls.HangsError):
+                raise answer
+            answers[index] = answer
+        return answers
 
     def _inside(self, work: Callable[[], T]) -> T:
         with self._session.used():
-            if self._of_session != self._session.number:
-                self._devices.clear()
-                self._of_session = self._session.number
             return work()
 
-    def _known(self) -> tuple[hardware.Device, ...]:
-        """As they were last enumerated: reading again what never changes costs more than all that is asked for."""
-        return tuple(self._devices.values()) or self._enumerated()
+    def _forget_before(self, number: int) -> None:
+        """Forget the devices of earlier sessions of the driver."""
+        if number != self._of_session:
+            self._devices.clear()
+            self._of_session = number
 
-    def _enumerated(self) -> tuple[hardware.Device, ...]:
-        count = session.system(pynvml.nvmlDeviceGetCount)
-        for index in range(count):
-            try:
-                self._devices[index] = self._device(index)
-            except pynvml.NVMLError as error:
-                _raise_if_away(error)
-                self.untold[f"GPU {index}"] = str(error)
-        return tuple(self._devices[index] for index in sorted(self._devices) if index < count)
+    async def _known(self) -> Mapping[int, hardware.Device]:
+        """As they were last enumerated: reading again what never changes costs more than all that is asked for."""
+        self._forget_before(await self._call(lambda: self._session.number))
+        return dict(self._devices) or {device.index: device for device in await self.devices()}
 
     def _device(self, index: int) -> hardware.Device:
         handle = pynvml.nvmlDeviceGetHandleByIndex(index)
@@ -172,16 +196,6 @@ class NVML:
             mig=mig is not None and any(mig),
         )
 
-    def _all_usage(self) -> Mapping[GPUUID, hardware.Usage]:
-        found = {}
-        for device in self._known():
-            try:
-                found[device.uuid] = self._usage(device.uuid)
-            except pynvml.NVMLError as error:
-                _raise_if_away(error)
-                self.untold[f"usage of {device.uuid}"] = str(error)
-        return found
-
     def _usage(self, gpu: GPUUID) -> hardware.Usage:
         handle = pynvml.nvmlDeviceGetHandleByUUID(gpu)
         plain = pynvml.nvmlDeviceGetComputeRunningProcesses_v3(handle)
@@ -192,18 +206,11 @@ class NVML:
             processes=models.processes(_held(plain), _held(shared)),
         )
 
-    def _all_readings(self) -> Mapping[GPUUID, hardware.Readings]:
-        return {device.uuid: self._readings(device.uuid) for device in self._known()}
-
     def _readings(self, gpu: GPUUID) -> hardware.Readings:
-        try:
-            handle = pynvml.nvmlDeviceGetHandleByUUID(gpu)
-            number = int(pynvml.nvmlDeviceGetComputeMode(handle))
-            rows = self._told(pynvml.nvmlDeviceGetRemappedRows, handle)
-            action = self._recovery_action(handle)
-        except pynvml.NVMLError as error:
-            _raise_if_away(error)
-            return hardware.Readings(fault=f"NVML: {error}")
+        handle = pynvml.nvmlDeviceGetHandleByUUID(gpu)
+        number = int(pynvml.nvmlDeviceGetComputeMode(handle))
+        rows = self._told(pynvml.nvmlDeviceGetRemappedRows, handle)
+        action = self._recovery_action(handle)
         mode = models.compute_mode(number)
         if mode is None:
             return hardware.Readings(fault=f"NVML: unknown compute mode {number}")
@@ -241,12 +248,6 @@ class NVML:
 def _driver() -> hardware.Driver:
     version = str(session.system(pynvml.nvmlSystemGetDriverVersion))
     return models.versions(version, int(session.system(pynvml.nvmlSystemGetCudaDriverVersion_v2)))
-
-
-def _seen(future: asyncio.Future[Any]) -> None:
-    """Drop what a call came to that nobody waits for any more: it hung, or whoever asked was cancelled."""
-    if not future.cancelled():
-        future.exception()
 
 
 def _held(entries: Any) -> list[models.Held]:

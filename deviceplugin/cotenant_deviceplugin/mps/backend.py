@@ -55,6 +55,7 @@ class Server:
         initializes: it is there and says that it is not ready yet.
         ended: PIDs of servers that the MPS daemons' keeper has ended in good order.
         outdated: it runs with other defaults than the node's; a new one is needed once its clients have ended.
+        daemon: PID of the control daemon that lives now; None: none is known to live.
     """
 
     state: gpunode.MPS
@@ -65,6 +66,12 @@ class Server:
     initializes: bool = False
     ended: frozenset[int] = frozenset()
     outdated: bool = False
+    daemon: int | None = None
+
+    @property
+    def absent(self) -> bool:
+        """Whether the control daemon has answered that it has no server. A daemon that cannot be asked says nothing."""
+        return self.state is gpunode.MPS.STOPPED and self.daemon is not None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,6 +63,10 @@ class Canaries:
         """Processes of canaries: they use GPUs and are nobody's tenants."""
         return frozenset(process.pid for process in self._last.values() if process.returncode is None)
 
+    def last(self, gpu: GPUUID) -> int | None:
+        """Return the process of the last canary of a GPU, also where it has ended."""
+        return self._last[gpu].pid if gpu in self._last else None
+
     async def run(self, gpu: GPUUID, *, server: Server | None) -> str | None:
         """Run one, as a client of the GPU's MPS server, or directly (None). Why it did not pass; None: it did."""
         if gpu in self._last and self._last[gpu].returncode is None:

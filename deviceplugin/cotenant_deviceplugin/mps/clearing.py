@@ -1,19 +1,22 @@
 """What is left of Cotenant on a node that is given back, cleared up GPU by GPU: by the agent, or by the MPS daemons.
 
-The agent marks such a node. Each of the two clears up a GPU whose control daemon has ended, so whoever ends last leaves
-nothing behind. Nothing is cleared on a node that is not marked: containers have the folders mounted.
+The agent marks such a node, and notes which pods still hold which GPU. Each of the two clears up a GPU whose control
+daemon has ended and that nobody holds, so whoever ends last leaves nothing behind. Nothing is cleared on a node that is
+not marked: containers have the folders mounted.
 """
 
 import asyncio
+import json
 import logging
 import shutil
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Protocol
 
 from cotenant_api import errors
-from cotenant_api.names import GPUUID
+from cotenant_api.names import GPUUID, PodUID
 from cotenant_deviceplugin import files
-from cotenant_deviceplugin.gpus.hardware import ComputeMode
+from cotenant_deviceplugin.gpus.hardware import ComputeMode, Usage
 from cotenant_deviceplugin.mps import layout
 
 DELAY_SECONDS = 1.0
@@ -22,7 +25,10 @@ log = logging.getLogger(__name__)
 
 
 class Driver(Protocol):
-    """Sets compute modes (`gpus.hardware.ManagedHardware`)."""
+    """Sets compute modes, and knows who uses GPUs (`gpus.hardware.ManagedHardware`)."""
+
+    async def usage(self) -> Mapping[GPUUID, Usage]:
+        """Return what each GPU does now; a GPU that cannot be read is absent. Raises TemporaryError."""
 
     async def set_compute_mode(self, gpu: GPUUID, mode: ComputeMode) -> None:
         """Set it. Raises TemporaryError."""
@@ -56,10 +62,22 @@ class Modes:
         await asyncio.to_thread(_unlink, layout.compute_mode(self._root, gpu))
 
 
-async def mark(root: Path) -> None:
-    """Say that the node is given back. Raises TemporaryError."""
-    if not await marked(root):
-        await asyncio.to_thread(files.replace, layout.given_back(root), "")
+async def mark(root: Path, holders: Mapping[GPUUID, Collection[PodUID]]) -> None:
+    """Say that the node is given back, and which pods hold its GPUs. Raises TemporaryError."""
+    text = json.dumps({gpu: sorted(pods) for gpu, pods in sorted(holders.items()) if pods})
+    if await asyncio.to_thread(files.read, layout.given_back(root)) != text:
+        await asyncio.to_thread(files.replace, layout.given_back(root), text)
+
+
+async def holders(root: Path, gpu: GPUUID) -> frozenset[PodUID]:
+    """Return the pods that held a GPU when the node was marked last. Raises TemporaryError."""
+    path = layout.given_back(root)
+    text = await asyncio.to_thread(files.read, path)
+    try:
+        # An agent of an earlier release leaves the mark empty.
+        return frozenset(json.loads(text or "{}").get(gpu, ()))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise errors.TemporaryError(f"{path} cannot be read: {error}", delay_seconds=DELAY_SECONDS) from error
 
 
 async def unmark(root: Path) -> None:
@@ -77,9 +95,17 @@ async def left(root: Path) -> tuple[GPUUID, ...]:
     return await asyncio.to_thread(_folders, root)
 
 
-async def clear(root: Path, gpu: GPUUID, driver: Driver) -> None:
-    """Leave nothing of a GPU whose control daemon has ended. What the driver refuses is told, and stays noted."""
+async def clear(root: Path, gpu: GPUUID, driver: Driver, *, patience_seconds: float = 0.0) -> None:
+    """Leave nothing of a GPU whose control daemon has ended and that no tenant holds.
+
+    What is in the way is told, and everything stays as it is: who uses the GPU would go on without any limit. Whoever
+    uses it is waited for so long: the driver lists a process for a moment after its end.
+    """
     try:
+        using = await _lasting(driver, gpu, patience_seconds)
+        if using:
+            log.error("%s is not as it was: used by %s", gpu, ", ".join(map(str, sorted(using))))
+            return
         before = await Modes(root).read(gpu)
         if before is not None:
             await driver.set_compute_mode(gpu, before)
@@ -96,6 +122,23 @@ async def finish(root: Path) -> None:
     """Take the mark away once nothing is left for anybody to clear. Raises TemporaryError."""
     if not await left(root):
         await unmark(root)
+
+
+async def _lasting(driver: Driver, gpu: GPUUID, patience_seconds: float) -> frozenset[int]:
+    """Return who still uses a GPU after a while at most. Raises TemporaryError."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + patience_seconds
+    while (using := await users(driver, gpu)) and loop.time() < end:  # noqa: ASYNC110  # nothing tells of it
+        await asyncio.sleep(DELAY_SECONDS)
+    return using
+
+
+async def users(driver: Driver, gpu: GPUUID) -> frozenset[int]:
+    """Return the PIDs of all that use a GPU. Raises TemporaryError: nobody can say."""
+    usage = (await driver.usage()).get(gpu)
+    if usage is None:
+        raise errors.TemporaryError("the driver does not say who uses it", delay_seconds=DELAY_SECONDS)
+    return frozenset(process.pid for process in usage.processes)
 
 
 def _parsed(text: str) -> ComputeMode:

@@ -9,22 +9,19 @@ import asyncio
 import contextlib
 import enum
 import logging
-import os
-import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from cotenant_api import errors
-from cotenant_api.names import GPUUID
-from cotenant_deviceplugin.mps import clearing, layout, leaving, output, presence, signals, silence
+from cotenant_api.names import GPUUID, PodUID
+from cotenant_deviceplugin.gpus.host import HostProcesses
+from cotenant_deviceplugin.gpus.processes import Processes
+from cotenant_deviceplugin.mps import clearing, layout, leaving, output, presence, signals, silence, starting
 from cotenant_deviceplugin.mps.control import ANSWER_SECONDS, Control, NoDaemonError, NoProgramError
 from cotenant_deviceplugin.mps.readiness import Readiness
 
-ARGUMENTS: Final = ("-f", "-multiuser-server")
-"""In the foreground; one server for the users of all containers, or another user's clients would wait for ever:
-https://docs.nvidia.com/deploy/mps/latest/troubleshooting.html, "User ID mismatch without multi-user mode"."""
 LOOK_SECONDS: Final = 10.0
 ASK_SECONDS: Final = 30.0
 DRAIN_LOOK_SECONDS: Final = 2.0
@@ -35,7 +32,6 @@ LONGEST_BACKOFF_SECONDS: Final = 60.0
 WELL_SECONDS: Final = 60.0
 """A daemon that has run for so long has not failed at once."""
 QUIT_SECONDS: Final = 20.0
-_TRAVERSABLE: Final = 0o755
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +59,7 @@ class Settings:
         look_seconds: how often GPUs are looked for, and how often clients at the end, where that is oftener.
         output_bytes: of what a daemon says, which are kept.
         first_backoff_seconds: before the first new attempt at a daemon that ended at once.
+        proc: where the host's /proc is.
     """
 
     root: Path
@@ -76,6 +73,7 @@ class Settings:
     look_seconds: float = LOOK_SECONDS
     first_backoff_seconds: float = FIRST_BACKOFF_SECONDS
     output_bytes: int = output.MAX_BYTES
+    proc: Path = Path("/proc")
 
 
 class _Heard(enum.Enum):
@@ -104,7 +102,8 @@ class Daemon:
     ) -> None:
         self._gpu, self._settings, self._stop = gpu, settings, stop
         self._users, self._readiness = users, readiness
-        self._pipe, self._log = layout.pipe(settings.root, gpu), layout.log(settings.root, gpu)
+        self._processes = HostProcesses(Processes(proc=settings.proc), proc=settings.proc)
+        self._pipe = layout.pipe(settings.root, gpu)
         self._output = layout.output(settings.root, gpu)
         self._control = Control(
             self._pipe,
@@ -132,38 +131,55 @@ class Daemon:
         if not await clearing.marked(self._settings.root):
             return
         try:
-            another = await self._control.answers()
-        except NoProgramError as error:
+            another, holders = await self._control.answers(), await self._holders()
+        except errors.TemporaryError as error:
             log.error("%s is not given back: %s", self._gpu, error)  # noqa: TRY400  # the system's words say it all
             return
-        if not another:
-            await clearing.clear(self._settings.root, self._gpu, driver)
+        if holders:
+            log.error("%s is not given back: it is held by pods %s", self._gpu, ", ".join(sorted(holders)))
+        elif not another:
+            patience_seconds = self._settings.quit_seconds
+            await clearing.clear(self._settings.root, self._gpu, driver, patience_seconds=patience_seconds)
+
+    async def _holders(self) -> frozenset[PodUID]:
+        """Return the pods that live of those that held the GPU when the node was given back; else none.
+
+        Raises TemporaryError: nobody can say.
+        """
+        noted = await clearing.holders(self._settings.root, self._gpu)
+        return noted & await self._processes.alive() if noted else noted
 
     async def _outlast_another(self) -> None:
         """Wait for the end of a daemon of an earlier life: to end it would end its clients. One that hangs is ended."""
         told, known = False, silence.Silence()
+        daemon: int | None = None
         while not self._stop.is_set():
             asked = asyncio.get_running_loop().time()
             heard = await self._ask()
             if heard in {_Heard.NOBODY, _Heard.UNASKED}:
-                return  # without the program none can be started either: that says what is missing
+                break  # without the program none can be started either: that says what is missing
             if not told:
                 log.warning("%s: another control daemon is in %s; waiting for its end", self._gpu, self._pipe)
                 told = True
             known = self._known(known, heard, asked)
-            daemon = await asyncio.to_thread(presence.found, self._pipe)
-            if daemon is not None and await self._is_to_be_replaced(known, daemon):
-                self._note_end(daemon)
-                await signals.end(daemon, self._gpu, patience_seconds=0, quit_seconds=self._settings.quit_seconds)
+            found = await asyncio.to_thread(presence.found, self._pipe)
+            daemon = found or daemon
+            if found is not None and await self._is_to_be_replaced(known, found):
+                self._note_end(found)
+                await signals.end(found, self._gpu, patience_seconds=0, quit_seconds=self._settings.quit_seconds)
                 return
             await self._sleep(self._settings.look_seconds)
+        if daemon is not None and not self._stop.is_set():
+            await self._outlast_servers(daemon)
 
     async def _run_once(self) -> None:
         begun = asyncio.get_running_loop().time()
         self._readiness.tell(self._gpu, None)  # whatever was in the way has ended
         try:
-            self._prepare()
-            process = await self._started()
+            starting.prepare(self._settings.root, self._gpu)
+            process = await starting.start(
+                self._settings.root, self._gpu, program=self._settings.program, environment=self._settings.environment
+            )
         except OSError as error:
             log.error("%s: no control daemon: %s", self._gpu, error)  # noqa: TRY400  # the system's words say it all
         else:
@@ -171,21 +187,6 @@ class Daemon:
             await self._attend(process)
         if not self._stop.is_set():
             await self._back_off(asyncio.get_running_loop().time() - begun)
-
-    async def _started(self) -> asyncio.subprocess.Process:
-        said = output.opened(self._output)
-        try:
-            return await asyncio.create_subprocess_exec(
-                *self._settings.program,
-                *ARGUMENTS,
-                env=self._environment(),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-                start_new_session=True,  # a signal for this process is not one for its daemons
-            )
-        finally:
-            os.close(said)
 
     async def _attend(self, process: asyncio.subprocess.Process) -> None:
         """Wait for its end, or end it: when told to stop, or because it hangs."""
@@ -208,7 +209,7 @@ class Daemon:
                     await self._control.quit()
             await self._end(process, ended, patience_seconds=self._settings.quit_seconds)
         else:
-            why = why_ended(process.returncode or 0)
+            why = starting.why_ended(process.returncode or 0)
             log.error("%s: control daemon %d ended with code %s%s", self._gpu, process.pid, process.returncode, why)
             await self._outlast_servers(process.pid)
 
@@ -229,23 +230,22 @@ class Daemon:
             log.warning("%s: %s", self._gpu, error)
 
     async def _outlast_servers(self, daemon: int) -> None:
-        """End the servers that have outlived their daemon once nobody else uses the GPU: no other one knows them."""
-        while not self._stop.is_set():
-            try:
-                users = await self._users(self._gpu)
-            except errors.TemporaryError as error:
-                log.warning("%s: %s", self._gpu, error)
-                return
-            left = frozenset(pid for pid in users if signals.session(pid) == daemon)
-            if left == users:
+        """End the servers that have outlived their daemon once nobody else uses the GPU: no other one knows them.
+
+        Told to stop, go on for as long as clients may take. While nobody can say who uses the GPU, no server is ended.
+        """
+        loop, last = asyncio.get_running_loop(), None
+        while left := await asyncio.to_thread(leaving.members, daemon):
+            if last is None and self._stop.is_set() and self._settings.drain_seconds is not None:
+                last = loop.time() + self._settings.drain_seconds
+            if await self._beside(daemon) == frozenset() or (last is not None and loop.time() >= last):
                 self._note_end(daemon)
                 await signals.end(daemon, self._gpu, patience_seconds=0, quit_seconds=self._settings.quit_seconds)
-            if not left or left == users:
                 return
             named = ", ".join(map(str, sorted(left)))
             waiting = f"servers {named} live on without control daemon {daemon}: they are replaced after their clients"
             self._readiness.tell(self._gpu, waiting)
-            await self._sleep(self._settings.look_seconds)
+            await asyncio.sleep(min(DRAIN_LOOK_SECONDS, self._settings.look_seconds))
 
     async def _hangs(self, daemon: int) -> None:
         """Return once a daemon that lives has hung for long enough to be replaced."""
@@ -311,6 +311,7 @@ class Daemon:
     async def _drain(self, daemon: int) -> None:
         """Return once no server has a client, or their time is up and their work was taken off the GPU.
 
+        On a node that is given back, a tenant that has no client now may still come back: it is waited for, too.
         Where the daemon does not answer, whoever uses the GPU counts as client; where nobody can say who does, nobody
         is waited for any more.
         """
@@ -319,7 +320,7 @@ class Daemon:
         last = None if allowed is None else loop.time() + allowed
         told: frozenset[int] = frozenset()
         answered = loop.time()
-        while (clients := await self._clients()) != {}:
+        while (clients := await self._clients()) != {} or await self._is_held():
             waited = frozenset(clients or ())
             if clients is not None:
                 answered = loop.time()
@@ -334,6 +335,17 @@ class Daemon:
                 told = waited
                 log.info("%s: waiting for the end of clients %s", self._gpu, sorted(waited))
             await asyncio.sleep(min(DRAIN_LOOK_SECONDS, self._settings.look_seconds))
+
+    async def _is_held(self) -> bool:
+        """Return whether a pod holds the GPU of a node that is given back, or nobody can say."""
+        try:
+            holders = await self._holders()
+        except errors.TemporaryError as error:
+            log.warning("%s: %s", self._gpu, error)
+            return True
+        if holders:
+            self._readiness.tell(self._gpu, f"its daemon ends after pods {', '.join(sorted(holders))}")
+        return bool(holders)
 
     async def _clients(self) -> dict[int, int] | None:
         """Servers by client; None: the daemon does not answer."""
@@ -359,28 +371,6 @@ class Daemon:
             except OSError as error:
                 log.error("%s: %s: %s", self._gpu, self._output, error.strerror)  # noqa: TRY400  # that says it all
 
-    def _prepare(self) -> None:
-        """Folders that every user can traverse, and a pipe directory without what an earlier daemon left.
-
-        The directory itself stays: running containers have it mounted, and must find the new daemon there.
-        """
-        for directory in (self._settings.root, self._pipe.parent, self._pipe, self._log):
-            directory.mkdir(parents=True, exist_ok=True)
-            directory.chmod(_TRAVERSABLE)
-        for stale in self._pipe.iterdir():
-            if stale.is_dir() and not stale.is_symlink():
-                shutil.rmtree(stale)
-            else:
-                stale.unlink()
-
-    def _environment(self) -> Mapping[str, str]:
-        return {
-            **self._settings.environment,
-            layout.PIPE_DIRECTORY: str(self._pipe),
-            layout.LOG_DIRECTORY: str(self._log),
-            "CUDA_VISIBLE_DEVICES": self._gpu,
-        }
-
     async def _back_off(self, ran_seconds: float) -> None:
         if ran_seconds >= WELL_SECONDS:
             self._backoff_seconds = self._settings.first_backoff_seconds
@@ -392,16 +382,3 @@ class Daemon:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stop.wait()
-
-
-NO_LIBRARY, NO_DEVICE = 244, 100
-"""Exit statuses of a daemon of driver 580 that says nothing: it finds no libcuda, or CUDA has no GPU (CUDA's error)."""
-
-
-def why_ended(status: int) -> str:
-    """Return what is known of a daemon's exit status beside itself: where to look. Pure."""
-    if status == NO_LIBRARY:
-        return ": it finds no libcuda.so.1; look whether the container has the driver's libraries (RuntimeClass nvidia)"
-    if status == NO_DEVICE:
-        return ": CUDA finds no GPU; look at `nvidia-smi` and at the container's devices (RuntimeClass nvidia)"
-    return ""

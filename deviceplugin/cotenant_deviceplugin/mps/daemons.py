@@ -16,7 +16,7 @@ from typing import Protocol
 
 from cotenant_api import errors
 from cotenant_api.names import GPUUID
-from cotenant_deviceplugin.gpus.hardware import Device, Driver, Usage
+from cotenant_deviceplugin.gpus.hardware import Device, Driver
 from cotenant_deviceplugin.mps import clearing, daemon, lock, versions
 from cotenant_deviceplugin.mps.readiness import Readiness
 
@@ -26,19 +26,12 @@ GPUs = Callable[[], Awaitable[frozenset[GPUUID]]]
 """The GPUs that are to have a daemon. Raises TemporaryError while the driver is not there."""
 
 
-class Managing(clearing.Driver, Protocol):
-    """Sets compute modes, and knows who uses GPUs (`gpus.hardware.ManagedHardware`)."""
-
-    async def usage(self) -> Mapping[GPUUID, Usage]:
-        """Return what each GPU does now; a GPU that cannot be read is absent. Raises TemporaryError."""
-
-
 async def run(
     settings: daemon.Settings,
     gpus: GPUs,
     stop: asyncio.Event,
     *,
-    driver: Managing,
+    driver: clearing.Driver,
     readiness: Readiness | None = None,
 ) -> None:
     """Run daemons until `stop` is set, and end them once their clients have ended.
@@ -52,7 +45,7 @@ async def run(
         driver: sets a compute mode back, at the end and on a node that is given back alone; knows who uses a GPU.
         readiness: is told what is in the way.
     """
-    told, users = readiness or Readiness(), functools.partial(_users, driver)
+    told, users = readiness or Readiness(), functools.partial(clearing.users, driver)
 
     async def serve(gpu: GPUUID) -> None:
         each = daemon.Daemon(gpu, settings, stop, users=users, readiness=told)
@@ -74,13 +67,6 @@ async def run(
                         await stop.wait()
         if await clearing.marked(settings.root):
             await clearing.finish(settings.root)
-
-
-async def _users(driver: Managing, gpu: GPUUID) -> frozenset[int]:
-    usage = (await driver.usage()).get(gpu)
-    if usage is None:
-        raise errors.TemporaryError("the driver does not say who uses it", delay_seconds=daemon.LOOK_SECONDS)
-    return frozenset(process.pid for process in usage.processes)
 
 
 class Lister(Protocol):

@@ -25,6 +25,7 @@ class Ending:
         gpu: which it has a part of; a pod without MPS is not named here.
         deletion: `metadata.deletionTimestamp`: when the grace period ends, not when somebody asked for it.
         grace_seconds: `metadata.deletionGracePeriodSeconds`.
+        seen_seconds: how long ago the agent has seen the deletion, by a clock that is never set.
         processes: PIDs of the pod, as the host counts.
     """
 
@@ -32,6 +33,7 @@ class Ending:
     gpu: GPUUID
     deletion: datetime
     grace_seconds: int
+    seen_seconds: float
     processes: frozenset[int]
 
 
@@ -44,9 +46,16 @@ class Termination:
     pid: int
 
 
-def due_at(ending: Ending) -> datetime:
-    """When its clients are ended: at once where the whole grace period is shorter than the lead."""
-    return ending.deletion - timedelta(seconds=min(LEAD_SECONDS, ending.grace_seconds))
+def is_due(ending: Ending, now: datetime) -> bool:
+    """Return whether its clients are ended now: at once where the whole grace period is shorter than the lead.
+
+    The sooner of two clocks counts. `deletion` is the API server's time: where the node's clock is behind, kubelet
+    kills before `now` gets there. kubelet itself counts from when it hears of the deletion, as the agent does. But an
+    agent that has started since knows only `deletion`.
+    """
+    lead_seconds = min(LEAD_SECONDS, ending.grace_seconds)
+    by_clock = now >= ending.deletion - timedelta(seconds=lead_seconds)
+    return by_clock or ending.seen_seconds >= ending.grace_seconds - lead_seconds
 
 
 def due(
@@ -62,6 +71,6 @@ def due(
     return tuple(
         Termination(pod=ending.pod, gpu=ending.gpu, pid=pid)
         for ending in endings
-        if now >= due_at(ending)
+        if is_due(ending, now)
         for pid in sorted(ending.processes & clients.get(ending.gpu, frozenset()))
     )

@@ -30,6 +30,7 @@ def read(root: Path, gpu: GPUUID) -> frozenset[int]:
 
 
 def members(session: int, proc: Path = Path("/proc")) -> frozenset[int]:
-    """Return the processes of a session beside its leader."""
+    """Return the processes of a session that live, beside its leader."""
     pids = (int(entry.name) for entry in proc.iterdir() if entry.name.isdigit())
-    return frozenset(pid for pid in pids if pid != session and signals.session(pid) == session)
+    found = (pid for pid in pids if pid != session and signals.session(pid) == session)
+    return frozenset(pid for pid in found if signals.process_lives(pid))

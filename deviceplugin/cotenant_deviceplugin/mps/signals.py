@@ -5,6 +5,7 @@ import contextlib
 import logging
 import os
 import signal
+from pathlib import Path
 
 from cotenant_api.names import GPUUID
 
@@ -42,6 +43,15 @@ def session(pid: int) -> int | None:
         return os.getsid(pid)
     except ProcessLookupError:
         return None
+
+
+def process_lives(pid: int) -> bool:
+    """Return whether a process of the host lives, a zombie not; needs the host's PID namespace."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(b")")[2].split(maxsplit=1)[0] not in {b"Z", b"X"}
 
 
 async def _signal(handle: int, what: str, patience_seconds: float, quit_seconds: float) -> None:

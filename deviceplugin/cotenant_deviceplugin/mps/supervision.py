@@ -13,7 +13,7 @@ from typing import Final
 
 from cotenant_api import gpunode
 from cotenant_deviceplugin.gpus.hardware import ComputeMode
-from cotenant_deviceplugin.mps import proof
+from cotenant_deviceplugin.mps import proof, steps
 from cotenant_deviceplugin.mps.backend import Server
 
 _COMPUTE_MODE: Final[Mapping[gpunode.Mode, ComputeMode]] = {
@@ -74,40 +74,6 @@ class Seen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StartServer:
-    """Start the GPU's server."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StopServer:
-    """End the GPU's server; nobody uses it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SetComputeMode:
-    """Set who may open contexts."""
-
-    mode: ComputeMode
-
-
-@dataclass(frozen=True, kw_only=True)
-class TerminateClients:
-    """End these clients through their server."""
-
-    pids: frozenset[int]
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvictStayers:
-    """Evict the tenants of these processes: they keep a GPU from recovering, or its server from starting."""
-
-    pids: frozenset[int]
-
-
-Action = StartServer | StopServer | SetComputeMode | TerminateClients | EvictStayers
-
-
-@dataclass(frozen=True, kw_only=True)
 class Fault:
     """A fatal fault, told once by one life of the agent.
 
@@ -127,6 +93,7 @@ class State:
 
     Attributes:
         server, clients: as they were known last.
+        daemon: PID of the control daemon at that time.
         witnesses: those of the clients whose end tells of a fault.
         heard: what a fault was told by, and not proven yet.
         fault: the fault that is not over yet.
@@ -139,6 +106,7 @@ class State:
 
     server: int | None = None
     clients: frozenset[int] = frozenset()
+    daemon: int | None = None
     witnesses: frozenset[int] = frozenset()
     heard: proof.Heard = proof.NOTHING
     fault: Fault | None = None
@@ -169,7 +137,7 @@ class Decision:
     published: gpunode.MPS
     ready: bool = False
     reason: str | None = None
-    actions: tuple[Action, ...] = ()
+    actions: tuple[steps.Action, ...] = ()
     fault: Fault | None = field(default=None)
     unproven: tuple[str, ...] = ()
     starts: bool = False
@@ -212,8 +180,8 @@ def _given_back(seen: Seen) -> Decision:
     if seen.users:
         return Decision(state=State(), published=server.state, reason=_in_the_way(seen))
     if server.pid is not None:
-        return Decision(state=State(), published=server.state, reason="its server ends", actions=(StopServer(),))
-    actions = () if before is None else (SetComputeMode(mode=before),)
+        return Decision(state=State(), published=server.state, reason="its server ends", actions=(steps.StopServer(),))
+    actions = () if before is None else (steps.SetComputeMode(mode=before),)
     return Decision(state=State(), published=server.state, reason="its compute mode is set back", actions=actions)
 
 
@@ -223,7 +191,7 @@ def _whole(seen: Seen, policy: Policy) -> Decision:
     if server.pid is not None:
         if seen.users:
             return Decision(state=State(), published=server.state, reason=_in_the_way(seen))
-        return Decision(state=State(), published=server.state, reason="its server ends", actions=(StopServer(),))
+        return Decision(state=State(), published=server.state, reason="its server ends", actions=(steps.StopServer(),))
     blocked = _compute_mode(seen, gpunode.Mode.WHOLE, policy)
     return blocked or Decision(state=State(), published=gpunode.MPS.NOT_USED, ready=True)
 
@@ -277,9 +245,14 @@ def _begun(state: State, seen: Seen, proven: str | None) -> Fault | None:
 
 
 def _ended_under_clients(state: State, server: Server) -> bool:
-    """Return whether the server that was there has ended, and had clients; not where it was ended in good order."""
+    """Return whether the server that was there has ended, and had clients; not where it was ended in good order.
+
+    A fault of a client ends no control daemon. Where the daemon has gone, too, something else has ended both, as it
+    does where the daemons' container is killed.
+    """
     ended = state.server is not None and server.pid != state.server and state.server not in server.ended
-    return ended and bool(state.clients) and state.fault is None
+    outlived = state.daemon is not None and server.daemon == state.daemon
+    return ended and outlived and bool(state.clients) and state.fault is None
 
 
 def _recovering(state: State, fault: Fault, seen: Seen, *, now: float, policy: Policy) -> Decision:
@@ -297,10 +270,10 @@ def _recovering(state: State, fault: Fault, seen: Seen, *, now: float, policy: P
         return replace(blocked, state=state)
     if server.pid is None:
         return _start(replace(state, proven=0), seen, now, policy)
-    if server.state is not gpunode.MPS.ACTIVE and server.pid != fault.server:
-        return _waiting(replace(state, proven=0), seen, now, policy)
     if server.pid == fault.server and not seen.users:
         return _restart(state, fault.reason, now, policy)
+    if server.state is not gpunode.MPS.ACTIVE:
+        return _waiting(replace(state, proven=0), seen, now, policy)
     return _proving(state, fault, policy)
 
 
@@ -321,12 +294,12 @@ def _stayers(fault: Fault, seen: Seen) -> frozenset[int]:
     return seen.users & fault.affected
 
 
-def _against_stayers(stayers: frozenset[int], seen: Seen, seconds: float, policy: Policy) -> tuple[Action, ...]:
+def _against_stayers(stayers: frozenset[int], seen: Seen, seconds: float, policy: Policy) -> tuple[steps.Action, ...]:
     clients = stayers & frozenset(seen.server.clients)
     if seconds >= policy.evict_seconds:
-        return (EvictStayers(pids=stayers),)
+        return (steps.EvictStayers(pids=stayers),)
     if seconds >= policy.terminate_seconds and clients:
-        return (TerminateClients(pids=clients),)
+        return (steps.TerminateClients(pids=clients),)
     return ()
 
 
@@ -341,37 +314,44 @@ def _compute_mode(seen: Seen, mode: gpunode.Mode, policy: Policy) -> Decision | 
         return decision if seen.compute_mode is ComputeMode.PROHIBITED else None
     if seen.users:
         return replace(decision, reason=f"{decision.reason}, {_in_the_way(seen)}")
-    return replace(decision, actions=(SetComputeMode(mode=needed),))
+    return replace(decision, actions=(steps.SetComputeMode(mode=needed),))
 
 
 def _start(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
     reason = seen.server.reason
     if seen.users:
         return _blocked(state, seen, now, policy)
-    state = replace(state, blocked_since=None)
     if now < state.not_before:
         return Decision(state=state, published=gpunode.MPS.STOPPED, reason=reason)
     tried = _tried(state, now, policy)
-    return Decision(state=tried, published=gpunode.MPS.STARTING, reason=reason, actions=(StartServer(),))
+    return Decision(state=tried, published=gpunode.MPS.STARTING, reason=reason, actions=(steps.StartServer(),))
 
 
 def _blocked(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
-    """Return the wait for whoever holds the GPU without a server: a tenant that does so has no limit, and must go."""
+    """Return the wait for whoever holds the GPU without a server: a tenant that does so has no limit, and must go.
+
+    Nobody is evicted before the daemon has answered: until then, whoever holds the GPU may be a client.
+    """
+    if not seen.server.absent and not seen.server.initializes:
+        reason = f"{seen.server.reason}; {_in_the_way(seen)}"
+        return Decision(state=state, published=seen.server.state, reason=reason)
     since = now if state.blocked_since is None else state.blocked_since
-    actions = (EvictStayers(pids=seen.users),) if now - since >= policy.evict_seconds else ()
+    actions = (steps.EvictStayers(pids=seen.users),) if now - since >= policy.evict_seconds else ()
     kept = replace(state, blocked_since=since)
-    return Decision(state=kept, published=gpunode.MPS.STOPPED, reason=_in_the_way(seen), actions=actions)
+    return Decision(state=kept, published=seen.server.state, reason=_in_the_way(seen), actions=actions)
 
 
 def _restart(state: State, reason: str | None, now: float, policy: Policy) -> Decision:
     """Return a server's end and the next one's start at once: whoever came in between would hold the GPU alone."""
     tried = _tried(state, now, policy)
-    return Decision(state=tried, published=gpunode.MPS.STARTING, reason=reason, actions=(StopServer(), StartServer()))
+    return Decision(
+        state=tried, published=gpunode.MPS.STARTING, reason=reason, actions=(steps.StopServer(), steps.StartServer())
+    )
 
 
 def _tried(state: State, now: float, policy: Policy) -> State:
     backoff = min(policy.first_backoff_seconds * 2.0 ** min(state.attempts, 16), policy.longest_backoff_seconds)
-    return replace(state, attempts=state.attempts + 1, not_before=now + backoff, blocked_since=None)
+    return replace(state, attempts=state.attempts + 1, not_before=now + backoff)
 
 
 def _replaced(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
@@ -383,14 +363,19 @@ def _replaced(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
 
 
 def _waiting(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
-    """Return a server that is neither ACTIVE nor FAULT: it starts, or its daemon does not answer."""
+    """Return a server that is neither ACTIVE nor FAULT: it starts, or its daemon does not answer.
+
+    A server that initializes has no clients yet. Whoever holds the GPU meanwhile keeps it from getting ready.
+    """
+    if seen.server.initializes and seen.users:
+        return _blocked(state, seen, now, policy)
     since = now if state.starting_since is None else state.starting_since
     late = now - since >= policy.starting_seconds and not seen.users
     return Decision(
         state=replace(state, starting_since=None if late else since),
         published=seen.server.state,
         reason=seen.server.reason,
-        actions=(StopServer(),) if late else (),
+        actions=(steps.StopServer(),) if late else (),
         starts=seen.server.initializes and not late,
     )
 
@@ -405,7 +390,15 @@ def _remembered(state: State, seen: Seen) -> State:
     asked = server.state in {gpunode.MPS.ACTIVE, gpunode.MPS.FAULT} or server.pid is None or server.outdated
     clients = frozenset(server.clients) if asked else state.clients & seen.processes
     witnesses = (clients if asked else state.witnesses & seen.processes) - seen.own
-    return replace(state, server=server.pid, clients=clients, witnesses=witnesses)
+    blocked_since = state.blocked_since if seen.users else None
+    return replace(
+        state,
+        server=server.pid,
+        clients=clients,
+        daemon=server.daemon,
+        witnesses=witnesses,
+        blocked_since=blocked_since,
+    )
 
 
 def _in_the_way(seen: Seen) -> str:

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from cotenant_api import errors, gpunode
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus.hardware import ComputeMode
-from cotenant_deviceplugin.mps import supervision
+from cotenant_deviceplugin.mps import steps, supervision
 from cotenant_deviceplugin.mps.backend import Backend
 
 MAX_STEPS: Final = 6
@@ -99,7 +99,8 @@ class Supervisor:
     async def settle(self, wanted: gpunode.Mode | None) -> supervision.Decision:
         """Step until the GPU is ready, or nothing more can be done for it at once.
 
-        A server that starts is waited for, for a while: `start_server` returns before it is ACTIVE. Raises as `step`.
+        A server that starts is waited for, for a while: `start_server` returns before it is ACTIVE. Raises as `step`
+        where the first step fails; a later one that fails is the decision's reason.
         """
         async with self._one_at_a_time:
             end = self._monotonic() + self._policy.changes_seconds
@@ -116,7 +117,12 @@ class Supervisor:
                         break
                     await asyncio.sleep(LOOK_SECONDS)
                 changes += changed
-                decision, changed = await self._step(wanted)
+                try:
+                    decision, changed = await self._step(wanted)
+                except errors.TemporaryError as error:
+                    # A fault that an earlier step has found is told once: it must not be lost with this step.
+                    decision = replace(decision, reason=str(error))
+                    break
                 begun, unproven = decision.fault or begun, (*unproven, *decision.unproven)
             return replace(decision, fault=begun, unproven=unproven)
 
@@ -145,18 +151,18 @@ class Supervisor:
             return replace(decision, reason=str(error)), False
         return decision, any(changes)
 
-    async def _act(self, action: supervision.Action) -> bool:
+    async def _act(self, action: steps.Action) -> bool:
         match action:
-            case supervision.StartServer():
+            case steps.StartServer():
                 await self._backend.start(self.gpu)
-            case supervision.StopServer():
+            case steps.StopServer():
                 await self._backend.stop(self.gpu)
-            case supervision.SetComputeMode(mode=mode):
+            case steps.SetComputeMode(mode=mode):
                 await self._driver.set_compute_mode(self.gpu, mode)
-            case supervision.TerminateClients(pids=pids):
+            case steps.TerminateClients(pids=pids):
                 for pid in sorted(pids - self._heeded):
                     await self.terminate(pid)
                 return False
-            case supervision.EvictStayers():
+            case steps.EvictStayers():
                 return False
         return True

@@ -16,7 +16,7 @@ from typing import Final
 from cotenant_api import gpunode, placement
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus.hardware import Device
-from cotenant_deviceplugin.mps import client_pipe, layout, leaving, logs
+from cotenant_deviceplugin.mps import client_pipe, layout, leaving, logs, presence, signals
 from cotenant_deviceplugin.mps.backend import Edits, Enforcement, Properties, Server
 from cotenant_deviceplugin.mps.control import (
     ANSWER_SECONDS,
@@ -26,6 +26,7 @@ from cotenant_deviceplugin.mps.control import (
     Control,
     NoAnswerError,
     NoDaemonError,
+    NoProgramError,
     RefusedError,
 )
 
@@ -106,7 +107,7 @@ class MPSv2:
     ) -> None:
         self._root, self._program, self._timeout_seconds = root, program, timeout_seconds
         self._properties = properties(cuda_version)
-        self._alive = process_lives if alive is None else alive
+        self._alive = signals.process_lives if alive is None else alive
         self._tails: dict[GPUUID, logs.Tail] = {}
         self._last: dict[GPUUID, int | None] = {}
         self._served: dict[GPUUID, int] = {}
@@ -133,10 +134,11 @@ class MPSv2:
         try:
             seen = await self._ask(gpu)
             await asyncio.to_thread(client_pipe.offer, self._root, gpu)
+        except (NoAnswerError, NoProgramError) as error:
+            seen = Server(state=gpunode.MPS.STARTING, pid=self._survivor(gpu), reason=str(error))
         except NoDaemonError as error:
             seen = Server(state=gpunode.MPS.STOPPED, pid=self._survivor(gpu), reason=str(error))
-        except NoAnswerError as error:
-            seen = Server(state=gpunode.MPS.STARTING, pid=self._survivor(gpu), reason=str(error))
+        daemon = await asyncio.to_thread(presence.found, layout.pipe(self._root, gpu))
         told = await asyncio.to_thread(tail.read)
         last = self._last.get(gpu)
         gone = last is not None and last != seen.pid
@@ -151,6 +153,7 @@ class MPSv2:
             initializes=seen.initializes,
             ended=ended,
             outdated=seen.outdated,
+            daemon=daemon,
         )
 
     async def answers(self, gpu: GPUUID) -> bool:
@@ -312,15 +315,6 @@ def kill(server: int) -> None:
         raise RefusedError(message, delay_seconds=RETRY_SECONDS) from error
     finally:
         os.close(handle)
-
-
-def process_lives(pid: int) -> bool:
-    """Return whether a process of the host lives, a zombie not; needs the host's PID namespace."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(b")")[2].split(maxsplit=1)[0] not in {b"Z", b"X"}
 
 
 def _initializing(server: int) -> Server:

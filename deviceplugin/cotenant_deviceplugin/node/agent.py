@@ -17,26 +17,27 @@ from cotenant_deviceplugin.binding.late_binding import LateBinding, Surroundings
 from cotenant_deviceplugin.binding.ledger import Nonce
 from cotenant_deviceplugin.binding.specifications import SpecificationFiles
 from cotenant_deviceplugin.gpus import evidence, hardware, health, xids
+from cotenant_deviceplugin.gpus.host import HostProcesses
 from cotenant_deviceplugin.gpus.processes import Processes
 from cotenant_deviceplugin.kube import actions, cluster, manifests, stores, surroundings
 from cotenant_deviceplugin.kubelet import pod_resources
 from cotenant_deviceplugin.kubelet.local import LocalKubelet
 from cotenant_deviceplugin.kubelet.registration import Registration
 from cotenant_deviceplugin.kubelet.service import Service
-from cotenant_deviceplugin.mps import clearing, supervision, v2
+from cotenant_deviceplugin.mps import clearing, steps, supervision, v2
 from cotenant_deviceplugin.mps.backend import Edits
 from cotenant_deviceplugin.node import around, looks, machines, metrics, proving
 from cotenant_deviceplugin.node.ending import Ending
 from cotenant_deviceplugin.node.gate import Gate
 from cotenant_deviceplugin.node.giving_back import GivingBack
 from cotenant_deviceplugin.node.health import Keeper, boot_id
-from cotenant_deviceplugin.node.host import HostProcesses
 from cotenant_deviceplugin.node.incidents import Incidents
 from cotenant_deviceplugin.node.neighbours import Neighbours
 from cotenant_deviceplugin.node.publisher import Publisher
 from cotenant_deviceplugin.node.settings import Settings
 from cotenant_deviceplugin.node.strangers import Strangers
 from cotenant_deviceplugin.node.usage import Sampled
+from cotenant_deviceplugin.node.witnesses import Witnesses
 from cotenant_deviceplugin.publishing import status
 from cotenant_deviceplugin.retry import Retry
 
@@ -97,6 +98,11 @@ class NodeAgent:
         self.publisher = Publisher(retry.clock)
         self.binding = self._late_binding(outside.resources, outside.proc)
         self.strangers = Strangers(self.sampled, self.binding.tenants)
+        self.witnesses = Witnesses(
+            self.binding.granted,
+            strange=lambda gpu: self.strangers.closing(gpu) is not None,
+            canaries=self._canaries,
+        )
         self._offered: tuple[Mapping[GPUUID, grants.ServedGPU], str | None] | None = None
         self._leaving, self._left = False, asyncio.Event()
         self.agent = Agent(
@@ -115,7 +121,11 @@ class NodeAgent:
             self.stores, said, kubelet_fault=self._kubelet_fault, registered=lambda: self.neighbours.registered
         )
         self.giving_back = GivingBack(
-            settings.mps_root, driver=outside.gpus, specifications=self.specifications, log=LOG
+            settings.mps_root,
+            driver=outside.gpus,
+            specifications=self.specifications,
+            grants=self.binding.grants,
+            log=LOG,
         )
         self.xids = xids.load()
         self.health = Keeper(
@@ -161,7 +171,11 @@ class NodeAgent:
         )
         self.proving = proving.Proving(self._canaries, self.health, self.machines, clock=retry.clock)
         self.ending = Ending(
-            self.pods.all, self.binding.grants, machines=self.machines, owners=self.sampled, log=retry.log
+            self.pods.all,
+            self.binding.grants,
+            machines=self.machines,
+            owners=self.sampled,
+            monotonic=time.monotonic,
         )
 
     async def admit(self, grant: grants.Grant, *, new: bool) -> Edits:
@@ -315,7 +329,10 @@ class NodeAgent:
 
     def _took(self, gpu: GPUUID, before: supervision.Decision | None, decision: supervision.Decision) -> None:
         """Take in what a supervisor has decided; what it does not do itself is left to a task."""
-        if decision.fault is not None or any(isinstance(each, supervision.EvictStayers) for each in decision.actions):
+        if decision.fault is not None:
+            self.witnesses.saw(gpu)
+        self.witnesses.looked(gpu, well=decision.ready and decision.fault is None)
+        if decision.fault is not None or any(isinstance(each, steps.EvictStayers) for each in decision.actions):
             self.serious.append((gpu, decision))
             self.alarm.set()
         if before is None or before.published is not decision.published:

@@ -6,11 +6,12 @@ them.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
-from cotenant_api.names import GPUUID
+from cotenant_api.names import GPUUID, PodUID
+from cotenant_deviceplugin.binding.grants import Grant
 from cotenant_deviceplugin.binding.specifications import Specifications
 from cotenant_deviceplugin.mps import clearing
 
@@ -27,30 +28,41 @@ class GivingBack:
 
     Args:
         root: of the MPS daemons; see `mps.layout`.
-        driver: sets compute modes.
+        driver: sets compute modes, and knows who uses GPUs.
         specifications: ours.
+        grants: all that stand.
         log: what is done is told here.
     """
 
     def __init__(
-        self, root: Path, *, driver: clearing.Driver, specifications: Specifications, log: logging.Logger
+        self,
+        root: Path,
+        *,
+        driver: clearing.Driver,
+        specifications: Specifications,
+        grants: Callable[[], Iterable[Grant]],
+        log: logging.Logger,
     ) -> None:
-        self._root, self._driver, self._specifications, self._log = root, driver, specifications, log
+        self._root, self._driver, self._specifications = root, driver, specifications
+        self._grants, self._log = grants, log
 
-    async def step(self, daemons: Daemons, *, given_back: bool, busy: Callable[[GPUUID], bool]) -> None:
+    async def step(self, daemons: Daemons, *, given_back: bool) -> None:
         """Mark the node, or not, and clear the GPUs whose daemons have ended. Raises TemporaryError.
 
         Args:
             daemons: of MPS.
             given_back: whether the node is.
-            busy: whether a GPU has tenants.
         """
         if not given_back:
             await clearing.unmark(self._root)
             return
-        await clearing.mark(self._root)
+        holders: dict[GPUUID, set[PodUID]] = {}
+        for grant in self._grants():
+            for booking in grant.booked.gpus:
+                holders.setdefault(booking.uuid, set()).add(grant.pod_uid)
+        await clearing.mark(self._root, holders)
         for gpu in await clearing.left(self._root):
-            if not busy(gpu) and not await daemons.answers(gpu):
+            if gpu not in holders and not await daemons.answers(gpu):
                 await clearing.clear(self._root, gpu, self._driver)
 
     async def last(self, daemons: Daemons | None) -> None:
@@ -61,5 +73,5 @@ class GivingBack:
         if daemons is None:
             return
         # Marked first: a daemon that ends while this one looks finds the mark and clears up itself.
-        await self.step(daemons, given_back=True, busy=lambda _: False)
+        await self.step(daemons, given_back=True)
         await clearing.finish(self._root)

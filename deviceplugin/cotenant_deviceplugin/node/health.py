@@ -17,6 +17,8 @@ from cotenant_deviceplugin.gpus.evidence import Canary, Evidence, Record
 from cotenant_deviceplugin.retry import Log
 
 FILE = "health.json"
+BROKEN = "health.json.broken"
+"""While it is there, a GPU without a record is one whose record may have been lost."""
 
 
 class Keeper:
@@ -38,6 +40,7 @@ class Keeper:
     ) -> None:
         self.changed: Callable[[], None] = _nobody
         self._machine, self._path, self._clock, self._log, self._boot = machine, folder / FILE, clock, log, boot
+        self._broken = folder / BROKEN
         self._records: dict[GPUUID, Record] = {}
         self._absent: dict[GPUUID, Record] = {}
         """Of GPUs that the driver does not list now: one may be lost, and come back as it was."""
@@ -56,15 +59,26 @@ class Keeper:
         new = [gpu for gpu in gpus if gpu not in self._records]
         if not new:
             return
+        known = await self._read()
+        now, doubted = self._clock.now().timestamp(), await asyncio.to_thread(self._broken.exists)
+        record = health.doubtful(now=now) if doubted else health.unexamined(now=now)
+        self._records |= {gpu: known.get(gpu, record) for gpu in new}
+        self._absent = {gpu: record for gpu, record in known.items() if gpu not in self._records}
+
+    async def _read(self) -> Mapping[GPUUID, Record]:
+        """Return what was stored. A file that cannot be read is kept aside. Raises TemporaryError."""
         text = await asyncio.to_thread(files.read, self._path)
         try:
-            known = {} if text is None else health.read(text)
+            return {} if text is None else health.read(text)
         except errors.InvalidInputError as error:
-            known = {}
-            self._log.error("%s cannot be read, its GPUs must prove themselves again: %s", self._path, error)
-        now = self._clock.now().timestamp()
-        self._records |= health.restored(text, new, now=now)
-        self._absent = {gpu: record for gpu, record in known.items() if gpu not in self._records}
+            self._log.error(
+                "%s cannot be read and is kept as %s, GPUs that are not known must prove themselves: %s",
+                self._path,
+                self._broken,
+                error,
+            )
+            await asyncio.to_thread(files.replace, self._broken, text or "")
+            return {}
 
     def told(self, event: hardware.XIDEvent) -> None:
         """Take in an XID, to be weighed with the next evidence; without a GPU it is about all."""

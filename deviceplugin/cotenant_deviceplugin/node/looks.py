@@ -1,12 +1,11 @@
 """What supervisors ask of the driver and of MPS, asked no more often than needed and remembered for others.
 
-A regular round asks the driver once for all GPUs; whoever changes something, outside of a round, gets fresh answers.
-What a compute mode was before it is first set is noted on disk.
+An answer of the driver is about all GPUs and serves everybody who asked before it was begun. So no answer is older than
+the asking: what is changed never rests on what was seen before another change. What a compute mode was before it is
+first set is noted on disk.
 """
 
-import contextlib
-import contextvars
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from cotenant_api import errors, placement
@@ -14,6 +13,7 @@ from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.mps import backend, clearing
 from cotenant_deviceplugin.mps.supervisor import Look
+from cotenant_deviceplugin.sharing import Shared
 
 RETRY_SECONDS = 5.0
 
@@ -40,20 +40,11 @@ class Looks:
         self, gpus: hardware.ManagedHardware, modes: clearing.Modes, *, own: Callable[[], frozenset[int]]
     ) -> None:
         self._gpus, self._modes, self._own = gpus, modes, own
-        self._round: contextvars.ContextVar[_Answers | None] = contextvars.ContextVar("round", default=None)
-
-    @contextlib.asynccontextmanager
-    async def round(self) -> AsyncIterator[None]:
-        """Within, the task that entered it sees one answer; others are not affected."""
-        token = self._round.set(await self._ask())
-        try:
-            yield
-        finally:
-            self._round.reset(token)
+        self._fresh = Shared(self._ask)
 
     async def look(self, gpu: GPUUID) -> Look:
         """Compute mode and processes. Raises TemporaryError: of what cannot be read, nothing is known."""
-        all_readings, all_usage = self._round.get() or await self._ask()
+        all_readings, all_usage = await self._fresh()
         readings, usage = all_readings.get(gpu), all_usage.get(gpu)
         if readings is None or usage is None or readings.fault is not None:
             reason = readings.fault if readings is not None and readings.fault is not None else "it cannot be read"

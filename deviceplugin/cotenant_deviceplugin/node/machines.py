@@ -8,7 +8,7 @@ by another device plugin, of a policy that packs nothing) is made what it was be
 import asyncio
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cotenant_api import errors, gpunode, placement
 from cotenant_api.names import GPUUID
@@ -179,8 +179,11 @@ class Machines:
         self._next[gpu] = self._monotonic() + BUSY_SECONDS
         try:
             decision = await self._supervisors[gpu].step(self._want(gpu))
-        except errors.TemporaryError:
+        except errors.TemporaryError as error:
             self._unready_since.setdefault(gpu, self._monotonic())
+            if (last := self._decisions.get(gpu)) is not None:
+                # What was seen before says nothing about now.
+                self._decisions[gpu] = replace(last, ready=False, reason=str(error))
             raise
         return self._took(gpu, decision)
 
@@ -210,7 +213,7 @@ class Machines:
         self._decisions[gpu] = decision
         idle = decision.published is gpunode.MPS.NOT_USED and not decision.actions
         calm = decision.ready or idle
-        # All that are calm are looked at together: one round asks the driver once for all GPUs.
+        # All that are calm are looked at together: they share the driver's answers.
         quiet = calm and not decision.state.heard.pending
         self._next[gpu] = (now // CALM_SECONDS + 1) * CALM_SECONDS if quiet else now + BUSY_SECONDS
         if calm:

@@ -1,6 +1,5 @@
 """Has a canary use each GPU that waits for one, and hands on what came of it. What that proves: `gpus.health`."""
 
-import asyncio
 import logging
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -24,6 +23,9 @@ class Canaries(Protocol):
     @property
     def pids(self) -> frozenset[int]:
         """Processes of canaries."""
+
+    def last(self, gpu: GPUUID) -> int | None:
+        """Return the process of the last canary of a GPU."""
 
     async def run(self, gpu: GPUUID, *, server: canaries.Server | None) -> str | None:
         """Why one did not pass; None: it did. `server`: it is to be its client; None: it uses the GPU directly."""
@@ -52,16 +54,16 @@ class Proving:
         self._paused: dict[GPUUID, tuple[datetime, datetime]] = {}
         """From when until when. A clock that is set back ends a pause."""
 
-    async def step(self) -> bool:
-        """Run those that are wanted now, side by side; whether any has ended. No GPU waits: nothing is done."""
+    def due(self) -> tuple[GPUUID, ...]:
+        """Return the GPUs that want a canary now."""
         wanting = self._health.wanting()
         for gpu in self._failed.keys() - set(wanting):
             del self._failed[gpu], self._paused[gpu]
         now = self._clock.now()
-        due = [gpu for gpu in wanting if gpu not in self._paused or not _within(now, self._paused[gpu])]
-        return any(await asyncio.gather(*map(self._prove, due)))
+        return tuple(gpu for gpu in wanting if gpu not in self._paused or not _within(now, self._paused[gpu]))
 
-    async def _prove(self, gpu: GPUUID) -> bool:
+    async def prove(self, gpu: GPUUID) -> bool:
+        """Run a canary on a GPU, and return whether it has ended; not where none can use the GPU now."""
         try:
             mode = await self._machines.provable(gpu)
         except errors.TemporaryError as error:

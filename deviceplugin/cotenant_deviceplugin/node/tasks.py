@@ -14,11 +14,11 @@ from cotenant_api.names import GPUUID, PodUID
 from cotenant_deviceplugin.gpus import hardware, xids
 from cotenant_deviceplugin.kube import cluster
 from cotenant_deviceplugin.kube.reflector import Reflector
-from cotenant_deviceplugin.mps import supervision, v2, versions
+from cotenant_deviceplugin.mps import steps, supervision, v2, versions
 from cotenant_deviceplugin.node import watchdog
 from cotenant_deviceplugin.node.agent import NodeAgent
 from cotenant_deviceplugin.node.machines import Machines
-from cotenant_deviceplugin.retry import side_by_side
+from cotenant_deviceplugin.node.proving import Proving
 
 DRIVER_SECONDS = 10.0
 SUPERVISE_SECONDS = 1.0
@@ -31,7 +31,7 @@ COLLECT_SECONDS = 5.0
 SWEEP_SECONDS = 600.0
 GIVE_BACK_SECONDS = 10.0
 WITNESS_SECONDS = 1.0
-"""After an XID: until MPS has said what it knows of it, so that both count as one fault."""
+"""After an XID: until MPS has said what it knows of it, so that both count as one fault. MPS is asked for as long."""
 
 DRIVER, LEDGER, MPS, HEALTH, CANARIES, ENDINGS, WATCHDOG, SERVING, COLLECTING, GIVING_BACK = (
     "driver",
@@ -66,7 +66,7 @@ class Tasks:
         self._swept: datetime | None = None
         self._examining = asyncio.Lock()
         self._group = asyncio.TaskGroup()
-        self._apart: set[tuple[str, GPUUID]] = set()
+        self._apart: dict[tuple[str, GPUUID], asyncio.Task[None]] = {}
 
     async def run(self) -> None:
         """Go on until cancelled."""
@@ -163,31 +163,28 @@ class Tasks:
     async def _give_back(self) -> None:
         of = self._of
         if of.daemons is not None and of.stores.synced:
-            given_back, tenants = of.around.given_back(), of.binding.tenants
-            await of.giving_back.step(of.daemons, given_back=given_back, busy=lambda gpu: bool(tenants(gpu)))
+            await of.giving_back.step(of.daemons, given_back=of.around.given_back())
 
     # --- MPS and health
 
     async def _supervise(self) -> None:
         machines = self._of.machines
         due = [] if machines is None else [gpu for gpu in machines.due() if (MPS, gpu) not in self._apart]
-        if machines is None or not due:
-            return
-        async with self._of.looks.round():
+        if machines is not None:
             for gpu in due:
                 self._begin(MPS, gpu, functools.partial(self._step, machines, gpu))
 
-    def _begin(self, what: str, gpu: GPUUID, work: Callable[[], Awaitable[None]]) -> None:
+    def _begin(self, what: str, gpu: GPUUID, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
         """Do something of one GPU, unless it is under way: a daemon that does not answer keeps no other one waiting."""
         if (what, gpu) not in self._apart:
-            self._apart.add((what, gpu))
-            self._group.create_task(self._alone(what, gpu, work))
+            self._apart[what, gpu] = self._group.create_task(self._alone(what, gpu, work))
+        return self._apart[what, gpu]
 
     async def _alone(self, what: str, gpu: GPUUID, work: Callable[[], Awaitable[None]]) -> None:
         try:
             await self._retry.until_done(what, work)
         finally:
-            self._apart.discard((what, gpu))
+            del self._apart[what, gpu]
 
     async def _step(self, machines: Machines, gpu: GPUUID) -> None:
         """One GPU's trouble is no other's: it shows in its health."""
@@ -203,6 +200,8 @@ class Tasks:
             self._retry.log.warning("XID %d of %s", event.xid, event.uuid or "all GPUs")
             of.metrics.xid(event.uuid, event.xid)
             of.health.told(event)
+            for gpu in of.devices if event.uuid is None else (event.uuid,):
+                of.witnesses.saw(gpu)
             if of.machines is not None and xids.tells_of_fault(of.xids, event.xid):
                 of.machines.heard(event.uuid)
             of.alarm.set()
@@ -220,8 +219,7 @@ class Tasks:
         of = self._of
         async with self._examining:
             if (machines := of.machines) is not None:
-                heard = [gpu for gpu in of.health.waiting() if gpu in of.devices]
-                await side_by_side(self._step(machines, gpu) for gpu in heard)
+                await self._step_heard(machines)
             try:
                 readings = await of.gpus.readings()
             except errors.TemporaryError:
@@ -234,16 +232,24 @@ class Tasks:
                 self._weigh(gpu, readings.get(gpu), faulted=gpu in faulted)
             await of.health.store()
 
+    async def _step_heard(self, machines: Machines) -> None:
+        """Look at the GPUs of which XIDs were told. A daemon that does not answer keeps no GPU from being weighed."""
+        heard = [gpu for gpu in self._of.health.waiting() if gpu in self._of.devices]
+        looks = [self._begin(MPS, gpu, functools.partial(self._step, machines, gpu)) for gpu in heard]
+        if looks:
+            await asyncio.wait(looks, timeout=WITNESS_SECONDS)
+
     def _weigh(self, gpu: GPUUID, readings: hardware.Readings | None, *, faulted: bool) -> None:
         of = self._of
         before = of.health.records[gpu].fault
         mps = of.machines.evidence(gpu) if of.machines else gpunode.MPS.NOT_USED
+        held = of.witnesses.taken(gpu)
         of.health.weigh(
             gpu,
             readings,
             mps=gpunode.MPS.FAULT if faulted else mps,
-            tenants=tuple(grant.pod_uid for grant in of.binding.tenants(gpu)),
-            strangers=of.strangers.closing(gpu) is not None,
+            tenants=tuple(sorted(held.tenants)),
+            strangers=held.others,
         )
         fault = of.health.records[gpu].fault
         if fault is not None and fault != before:
@@ -251,14 +257,20 @@ class Tasks:
 
     async def _prove(self) -> None:
         """Run canaries where they are waited for."""
-        if self._of.proving is not None and await self._of.proving.step():
+        proving = self._of.proving
+        if proving is not None:
+            for gpu in proving.due():
+                self._begin(CANARIES, gpu, functools.partial(self._prove_one, proving, gpu))
+
+    async def _prove_one(self, proving: Proving, gpu: GPUUID) -> None:
+        if await proving.prove(gpu):
             self._of.alarm.set()
 
     async def _act(self, gpu: GPUUID, decision: supervision.Decision) -> None:
         """Have those evicted that keep a GPU from recovering, and log a fault that began."""
         of = self._of
         for action in decision.actions:
-            if isinstance(action, supervision.EvictStayers):
+            if isinstance(action, steps.EvictStayers):
                 owners = await of.sampled.pods_of(action.pids)
                 tenants = {grant.pod_uid for grant in of.binding.tenants(gpu)}
                 of.incidents.blocking(gpu, self._staying(uid for uid in owners.values() if uid in tenants))
@@ -301,7 +313,8 @@ class Tasks:
             return
         living = {bound.uid for bound in of.pods.all() if not bound.finished}
         doubtful = any(grant.pod_uid not in living for grant in of.binding.grants())
-        swept = self._swept is not None and now - self._swept < timedelta(seconds=SWEEP_SECONDS)
+        # A clock that was set back ends the pause, too.
+        swept = self._swept is not None and timedelta() <= now - self._swept < timedelta(seconds=SWEEP_SECONDS)
         if swept and not doubtful:
             return
         for grant in await of.binding.collect():
