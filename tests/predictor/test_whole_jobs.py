@@ -1,5 +1,6 @@
 """Whole jobs that others measured: which there are, and that the model that ships has learned nothing of them."""
 
+import collections
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from cotenant_api import errors
 from cotenant_predictor import devices
-from cotenant_predictor.datasets import miso_jobs, shipped
+from cotenant_predictor.datasets import miso_jobs, shipped, zeus
 from cotenant_predictor.datasets.whole_jobs import WholeJob
 from cotenant_predictor.evaluation import report, run, splits, whole_jobs
 from cotenant_predictor.evaluation.report import Row
@@ -18,13 +19,20 @@ from cotenant_predictor.models import store
 from cotenant_predictor.training import run as training
 
 PAGE = Path(__file__).parents[2] / "docs/prediction.md"
-SETS = (shipped.MISO_JOBS,)
+SETS = (shipped.MISO_JOBS, shipped.ZEUS)
 
 
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
     """Return the scores of what ships, of MISO's jobs."""
     bench = whole_jobs.Bench(jobs=miso_jobs.load(), labels=miso_jobs.LABELS)
+    return whole_jobs.untouched(bench, store.load().kernel_knowledge())
+
+
+@pytest.fixture(scope="module")
+def zeus_rows() -> list[Row]:
+    """Return the scores of what ships, of Zeus' jobs."""
+    bench = whole_jobs.Bench(jobs=zeus.load(), split=splits.LEAVE_GPU_OUT, known=zeus.known())
     return whole_jobs.untouched(bench, store.load().kernel_knowledge())
 
 
@@ -48,9 +56,25 @@ def test_the_board_is_the_one_whose_limit_no_job_exceeds() -> None:
     assert 0.95 * limit < most < limit
 
 
-def test_no_job_says_how_fast_its_samples_come_and_the_rows_say_so(rows: list[Row]) -> None:
-    assert not any(job.is_input_rate_known for job in miso_jobs.load())
-    assert {row.value for row in rows if row.metric == "inputRateUnknown"} == {1.0}
+def test_jobs_of_zeus_are_those_whose_programs_are_public_at_the_highest_limit() -> None:
+    jobs = zeus.load()
+    counts = collections.Counter((job.gpu_model, job.program) for job in jobs)
+    assert len(jobs) == sum(counts.values()) == 79
+    assert [counts[model, "resnet50"] for model in zeus.GPU_MODELS.values()] == [8, 9, 7, 5]
+    assert [counts[model, "shufflenetv2"] for model in zeus.GPU_MODELS.values()] == [20, 11, 10, 9]
+    assert all(job.graph.batch_size == job.batch_size and not job.graph.coverage.unknown for job in jobs)
+    assert all(job.measured["powerWatts"] < zeus.known()[job.gpu_model].power_watts for job in jobs)
+
+
+def test_the_time_of_a_step_is_that_of_an_epoch_over_its_steps() -> None:
+    job = next(job for job in zeus.load() if job.program == "resnet50" and job.batch_size == 256)
+    assert job.measured["stepMilliseconds"] == pytest.approx(1e3 * 3515.0 / 5005, rel=1e-3)
+    assert job.measured["stepJoules"] == pytest.approx(job.measured["powerWatts"] * 3515.0 / 5005, rel=1e-3)
+
+
+def test_no_job_says_how_fast_its_samples_come_and_the_rows_say_so(rows: list[Row], zeus_rows: list[Row]) -> None:
+    assert not any(job.is_input_rate_known for job in (*miso_jobs.load(), *zeus.load()))
+    assert {row.value for row in (*rows, *zeus_rows) if row.metric == "inputRateUnknown"} == {1.0}
 
 
 @pytest.mark.parametrize("host", [{"dataOnGPU": True}, {"samplesPerSecond": 100.0}])
@@ -99,11 +123,12 @@ def _assert_one_program_is_unmoved(jobs: Sequence[WholeJob], honest: Array, told
     assert not np.array_equal(honest[~mine], told[~mine])
 
 
-def test_the_page_shows_what_is_found_now(rows: list[Row]) -> None:
+def test_the_page_shows_what_is_found_now(rows: list[Row], zeus_rows: list[Row]) -> None:
     shown = PAGE.read_text(encoding="utf-8")
-    assert "\n".join(report.tables(rows)).strip() in shown
-    for table in "\n".join(report.group_tables(rows)).strip().split("\n\n**"):
-        assert table in shown
+    for found in (rows, zeus_rows):
+        assert "\n".join(report.tables(found)).strip() in shown
+        for table in "\n".join(report.group_tables(found)).strip().split("\n\n**"):
+            assert table in shown
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -15,6 +15,7 @@ MISO: Final = "miso"
 MISO_JOBS: Final = "miso-jobs"
 CARMA: Final = "carma"
 TIMM: Final = "timm"
+ZEUS: Final = "zeus"
 
 SETS: Final[Mapping[str, str]] = types.MappingProxyType(
     {
@@ -26,6 +27,7 @@ SETS: Final[Mapping[str, str]] = types.MappingProxyType(
         TIMM: "step time of whole image models on two GPU models, and which batch fits (timm)",
         MISO: "speed of training jobs on parts of a GPU (MISO)",
         MISO_JOBS: "utilization, memory, power and step time of whole training jobs on an A100 (MISO); only scored",
+        ZEUS: "step time, power and energy of whole training jobs on four GPU models (Zeus); only scored",
     }
 )
 
