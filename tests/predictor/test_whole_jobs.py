@@ -10,7 +10,7 @@ import pytest
 
 from cotenant_api import errors
 from cotenant_predictor import devices
-from cotenant_predictor.datasets import miso_jobs, shipped, zeus
+from cotenant_predictor.datasets import alnair, miso_jobs, shipped, zeus
 from cotenant_predictor.datasets.whole_jobs import WholeJob
 from cotenant_predictor.evaluation import report, run, splits, whole_jobs
 from cotenant_predictor.evaluation.report import Row
@@ -19,7 +19,7 @@ from cotenant_predictor.models import store
 from cotenant_predictor.training import run as training
 
 PAGE = Path(__file__).parents[2] / "docs/prediction.md"
-SETS = (shipped.MISO_JOBS, shipped.ZEUS)
+SETS = (shipped.MISO_JOBS, shipped.ZEUS, shipped.ALNAIR)
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +33,13 @@ def rows() -> list[Row]:
 def zeus_rows() -> list[Row]:
     """Return the scores of what ships, of Zeus' jobs."""
     bench = whole_jobs.Bench(jobs=zeus.load(), split=splits.LEAVE_GPU_OUT, known=zeus.known())
+    return whole_jobs.untouched(bench, store.load().kernel_knowledge())
+
+
+@pytest.fixture(scope="module")
+def alnair_rows() -> list[Row]:
+    """Return the scores of what ships, of Alnair's jobs."""
+    bench = whole_jobs.Bench(jobs=alnair.load(), labels=alnair.LABELS)
     return whole_jobs.untouched(bench, store.load().kernel_knowledge())
 
 
@@ -66,15 +73,26 @@ def test_jobs_of_zeus_are_those_whose_programs_are_public_at_the_highest_limit()
     assert all(job.measured["powerWatts"] < zeus.known()[job.gpu_model].power_watts for job in jobs)
 
 
+def test_jobs_of_alnair_are_those_that_can_be_written_in_pytorch() -> None:
+    jobs = alnair.load()
+    counts = collections.Counter(job.program for job in jobs)
+    assert (len(jobs), counts.pop("BERT"), counts.pop("DCGAN")) == (36, 7, 4)
+    assert set(counts.values()) == {5}
+    assert all(job.graph.batch_size == job.batch_size and not job.graph.coverage.unknown for job in jobs)
+    assert all(job.measured["utilization"] <= 100 for job in jobs)
+
+
 def test_the_time_of_a_step_is_that_of_an_epoch_over_its_steps() -> None:
     job = next(job for job in zeus.load() if job.program == "resnet50" and job.batch_size == 256)
     assert job.measured["stepMilliseconds"] == pytest.approx(1e3 * 3515.0 / 5005, rel=1e-3)
     assert job.measured["stepJoules"] == pytest.approx(job.measured["powerWatts"] * 3515.0 / 5005, rel=1e-3)
 
 
-def test_no_job_says_how_fast_its_samples_come_and_the_rows_say_so(rows: list[Row], zeus_rows: list[Row]) -> None:
-    assert not any(job.is_input_rate_known for job in (*miso_jobs.load(), *zeus.load()))
-    assert {row.value for row in (*rows, *zeus_rows) if row.metric == "inputRateUnknown"} == {1.0}
+def test_no_job_says_how_fast_its_samples_come_and_the_rows_say_so(
+    rows: list[Row], zeus_rows: list[Row], alnair_rows: list[Row]
+) -> None:
+    assert not any(job.is_input_rate_known for job in (*miso_jobs.load(), *zeus.load(), *alnair.load()))
+    assert {row.value for row in (*rows, *zeus_rows, *alnair_rows) if row.metric == "inputRateUnknown"} == {1.0}
 
 
 @pytest.mark.parametrize("host", [{"dataOnGPU": True}, {"samplesPerSecond": 100.0}])
@@ -123,9 +141,9 @@ def _assert_one_program_is_unmoved(jobs: Sequence[WholeJob], honest: Array, told
     assert not np.array_equal(honest[~mine], told[~mine])
 
 
-def test_the_page_shows_what_is_found_now(rows: list[Row], zeus_rows: list[Row]) -> None:
+def test_the_page_shows_what_is_found_now(rows: list[Row], zeus_rows: list[Row], alnair_rows: list[Row]) -> None:
     shown = PAGE.read_text(encoding="utf-8")
-    for found in (rows, zeus_rows):
+    for found in (rows, zeus_rows, alnair_rows):
         assert "\n".join(report.tables(found)).strip() in shown
         for table in "\n".join(report.group_tables(found)).strip().split("\n\n**"):
             assert table in shown

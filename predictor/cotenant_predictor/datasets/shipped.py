@@ -16,6 +16,7 @@ MISO_JOBS: Final = "miso-jobs"
 CARMA: Final = "carma"
 TIMM: Final = "timm"
 ZEUS: Final = "zeus"
+ALNAIR: Final = "alnair"
 
 SETS: Final[Mapping[str, str]] = types.MappingProxyType(
     {
@@ -28,6 +29,7 @@ SETS: Final[Mapping[str, str]] = types.MappingProxyType(
         MISO: "speed of training jobs on parts of a GPU (MISO)",
         MISO_JOBS: "utilization, memory, power and step time of whole training jobs on an A100 (MISO); only scored",
         ZEUS: "step time, power and energy of whole training jobs on four GPU models (Zeus); only scored",
+        ALNAIR: "highest utilization, power and memory of whole training jobs on a P100 (Alnair); only scored",
     }
 )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from cotenant_api import errors
-from cotenant_predictor.datasets import gavel, miso_jobs, shipped, zeus
+from cotenant_predictor.datasets import alnair, gavel, miso_jobs, shipped, zeus
 from cotenant_predictor.datasets.joint import Joint
 from cotenant_predictor.datasets.measurements import Measurements
 from cotenant_predictor.evaluation import (
@@ -139,6 +139,9 @@ _WHOLE: Final[Mapping[str, Callable[[Knowledge, Progress], list[Row]]]] = {
     ),
     shipped.ZEUS: lambda knowledge, progress: whole_jobs.rows(
         whole_jobs.Bench(jobs=zeus.load(), split=splits.LEAVE_GPU_OUT, known=zeus.known()), knowledge, progress=progress
+    ),
+    shipped.ALNAIR: lambda knowledge, progress: whole_jobs.rows(
+        whole_jobs.Bench(jobs=alnair.load(), labels=alnair.LABELS), knowledge, progress=progress
     ),
     shipped.GAVEL_AGAIN: lambda _, progress: agreement.rows(gavel.load(), gavel.load_again(), progress=progress),
 }
