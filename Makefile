@@ -175,7 +175,7 @@ model: $(VENV)/.wheel ## train the model that ships from data in the repository 
 	cp $(RUN_DIR)/model/model.json $(MODEL)
 
 evaluation: $(VENV)/.wheel ## write the tables of docs/prediction.md again (about half an hour)
-	@for data in "kernels" "carma" "timm" "language-models" "gavel" "gavel-again" "miso"; do \
+	@for data in "kernels" "carma" "timm" "language-models" "gavel" "gavel-again" "miso" "miso-jobs" "zeus" "alnair"; do \
 		OMP_NUM_THREADS=1 $(BIN)/cotenant evaluate $$data --write docs/prediction.md >/dev/null || exit 1; done
 
 bench-predictions: $(VENV)/.wheel ## the time of predictions, and of loading the model

@@ -12,9 +12,9 @@ ROOT = Path(__file__).parents[2]
 DATASETS = ROOT / "predictor" / "cotenant_predictor" / "datasets"
 FOLDERS = {
     "horus": ROOT / "simulator" / "cotenant_simulator",
-    **dict.fromkeys(("carma", "gavel", "neusight", "timm"), DATASETS),
+    **dict.fromkeys(("alnair", "carma", "gavel", "miso", "neusight", "timm", "zeus"), DATASETS),
 }
-EVERY = {"timm": 45, "horus": 7, "neusight": 4, "carma": 3}
+EVERY = {"alnair": 6, "timm": 45, "horus": 7, "neusight": 4, "carma": 3, "miso": 4, "zeus": 5}
 """Of sets that take long each so many graphs alone."""
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import functools
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -31,16 +32,27 @@ class Curve:
 
 def load() -> tuple[Curve, ...]:
     """Return the jobs that were measured on the whole GPU and on a slice at least, in the file's order."""
+    return tuple(
+        _curve(model, batch_size, slices)
+        for (model, batch_size), slices in _slices().items()
+        if WHOLE in slices and len(slices) > 1
+    )
+
+
+def seconds_of_whole() -> dict[tuple[str, int], float]:
+    """Return the median time of an iteration on the slice that has all parts, by model and batch size."""
+    return {job: slices[WHOLE][0] for job, slices in _slices().items() if WHOLE in slices}
+
+
+@functools.cache
+def _slices() -> dict[tuple[str, int], dict[int, tuple[float, float]]]:
+    """Return seconds of an iteration, and their deviation, by job and number of parts."""
     found: dict[tuple[str, int], dict[int, tuple[float, float]]] = {}
     with FILE.open(newline="", encoding="utf-8") as lines:
         for row in csv.DictReader(lines):
             slices = found.setdefault((row["model"], int(row["batch"])), {})
             slices[int(row["mig_g"])] = (float(row["median_s"]), float(row["sd_s"]))
-    return tuple(
-        _curve(model, batch_size, slices)
-        for (model, batch_size), slices in found.items()
-        if WHOLE in slices and len(slices) > 1
-    )
+    return found
 
 
 def _curve(model: str, batch_size: int, slices: dict[int, tuple[float, float]]) -> Curve:

@@ -12,8 +12,11 @@ LANGUAGE_MODELS: Final = "language-models"
 GAVEL: Final = "gavel"
 GAVEL_AGAIN: Final = "gavel-again"
 MISO: Final = "miso"
+MISO_JOBS: Final = "miso-jobs"
 CARMA: Final = "carma"
 TIMM: Final = "timm"
+ZEUS: Final = "zeus"
+ALNAIR: Final = "alnair"
 
 SETS: Final[Mapping[str, str]] = types.MappingProxyType(
     {
@@ -24,6 +27,9 @@ SETS: Final[Mapping[str, str]] = types.MappingProxyType(
         CARMA: "peak memory of whole training jobs on an A100 (CARMA); the memory formula is fitted to it",
         TIMM: "step time of whole image models on two GPU models, and which batch fits (timm)",
         MISO: "speed of training jobs on parts of a GPU (MISO)",
+        MISO_JOBS: "utilization, memory, power and step time of whole training jobs on an A100 (MISO); only scored",
+        ZEUS: "step time, power and energy of whole training jobs on four GPU models (Zeus); only scored",
+        ALNAIR: "highest utilization, power and memory of whole training jobs on a P100 (Alnair); only scored",
     }
 )
 

@@ -28,6 +28,7 @@ import numpy.typing as npt
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 
+from cotenant_api.graph import Graph
 from cotenant_predictor import devices
 from cotenant_predictor.datasets import timm
 from cotenant_predictor.datasets.timm import Published, Run
@@ -145,22 +146,23 @@ def _step_rows(
 def _untouched(runs: Sequence[Run], model: KernelModel | None) -> dict[str, Array]:
     """Milliseconds by those that learn nothing of the set."""
     known = devices.load()
-    found = [_of_one(run, known[run.row.gpu_model], model) for run in runs]
+    found = [milliseconds_by(run.graph, known[run.row.gpu_model], model) for run in runs]
     return {name: np.array([one[name] for one in found]) for name in found[0]}
 
 
-def _of_one(run: Run, device: Device, model: KernelModel | None) -> dict[str, float]:
-    operators = roofline.operators_of(run.graph, constants.FORMULA_1)
+def milliseconds_by(graph: Graph, device: Device, model: KernelModel | None) -> dict[str, float]:
+    """Return the time of a step by everything that learns nothing of whole models, by name."""
+    operators = roofline.operators_of(graph, constants.FORMULA_1)
     peaks = roofline.devices_of([device]).peak[0][operators.type_index]
     compute = operators.repeat * operators.flops / peaks
     moving = operators.repeat * operators.moved_bytes / (device.memory_gigabytes_per_second * 1e9)
     found = {
         "flops": compute.sum(),
         "roofline": np.maximum(compute, moving).sum(),
-        "physics": steps.of(run.graph, [device]).step_seconds[0],
+        "physics": steps.of(graph, [device]).step_seconds[0],
     }
     if model is not None:
-        found["physics-kernels"] = steps.of(run.graph, [device], kernels=model).step_seconds[0]
+        found["physics-kernels"] = steps.of(graph, [device], kernels=model).step_seconds[0]
     return {name: 1e3 * float(seconds) for name, seconds in found.items()}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from cotenant_api import errors
-from cotenant_predictor.datasets import gavel, shipped
+from cotenant_predictor.datasets import alnair, gavel, miso_jobs, shipped, zeus
 from cotenant_predictor.datasets.joint import Joint
 from cotenant_predictor.datasets.measurements import Measurements
 from cotenant_predictor.evaluation import (
@@ -22,6 +22,7 @@ from cotenant_predictor.evaluation import (
     scores,
     slices,
     splits,
+    whole_jobs,
 )
 from cotenant_predictor.evaluation.jobs import Bench, Progress
 from cotenant_predictor.evaluation.report import Row
@@ -133,6 +134,15 @@ _WHOLE: Final[Mapping[str, Callable[[Knowledge, Progress], list[Row]]]] = {
     shipped.LANGUAGE_MODELS: lambda knowledge, progress: language_models.rows(knowledge, progress=progress),
     shipped.CARMA: lambda _, progress: peaks.rows(progress=progress),
     shipped.TIMM: lambda knowledge, progress: image_models.rows(knowledge.kernels, progress=progress),
+    shipped.MISO_JOBS: lambda knowledge, progress: whole_jobs.rows(
+        whole_jobs.Bench(jobs=miso_jobs.load(), labels=miso_jobs.LABELS), knowledge, progress=progress
+    ),
+    shipped.ZEUS: lambda knowledge, progress: whole_jobs.rows(
+        whole_jobs.Bench(jobs=zeus.load(), split=splits.LEAVE_GPU_OUT, known=zeus.known()), knowledge, progress=progress
+    ),
+    shipped.ALNAIR: lambda knowledge, progress: whole_jobs.rows(
+        whole_jobs.Bench(jobs=alnair.load(), labels=alnair.LABELS), knowledge, progress=progress
+    ),
     shipped.GAVEL_AGAIN: lambda _, progress: agreement.rows(gavel.load(), gavel.load_again(), progress=progress),
 }
 """Sets that are scored as a whole."""

@@ -13,7 +13,7 @@ from cotenant_api import files
 from cotenant_api.graph import Graph
 from cotenant_predictor.extraction import extractor
 
-from . import carma, gavel, horus, neusight, timm_benchmark
+from . import alnair, carma, gavel, horus, miso, neusight, timm_benchmark, zeus
 from .jobs import Published
 
 Manifests = Mapping[str, Callable[[], list[Published]]]
@@ -22,6 +22,9 @@ SETS: Mapping[str, Manifests] = {
     "neusight": {"manifest.json": neusight.jobs},
     "gavel": {"manifest.json": gavel.jobs},
     "carma": {"manifest.json": carma.jobs},
+    "miso": {"manifest.json": miso.jobs},
+    "zeus": {"manifest.json": zeus.jobs},
+    "alnair": {"manifest.json": alnair.jobs},
 }
 MIXES: Mapping[str, Manifests] = {
     "horus": {"manifest.json": horus.jobs, "manifest-torchvision.json": horus.jobs_of_torchvision},
