@@ -71,7 +71,11 @@ def test_digests_of_sweeps_are_those_that_their_runs_carry(name: str, model: typ
 
 OF_SWEEPS = {"completions", "parallelism"}
 """A sweep makes DLJobs without them, and no workload."""
-LATER = {"podFailurePolicy", "service", "successPolicy"}
+LATER = {
+    "podFailurePolicy",
+    "service",
+    "successPolicy",
+}
 """Fields that release 0.1.0 does not know: no workload of it was made from a spec that sets them."""
 
 
