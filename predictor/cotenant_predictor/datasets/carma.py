@@ -8,7 +8,6 @@ detection and recommendation had as input does not stand in what is published.
 import csv
 import dataclasses
 import functools
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Final
 
 from cotenant_api.graph import Graph
 from cotenant_api.names import GPUModel
+from cotenant_predictor.datasets.graphs import Graphs
 
 FOLDER: Final = Path(__file__).with_name("carma")
 FILE: Final = FOLDER / "summary.csv"
@@ -44,22 +44,22 @@ class Run:
 @functools.cache
 def load() -> tuple[Run, ...]:
     """Return the jobs that have a graph, in the order of the file."""
-    names = json.loads((FOLDER / "graphs" / "manifest.json").read_bytes())
+    graphs = Graphs(FOLDER)
     with FILE.open(newline="", encoding="utf-8") as lines:
-        found = [_run(row, names) for row in csv.DictReader(lines)]
+        found = [_run(row, graphs) for row in csv.DictReader(lines)]
     return tuple(run for run in found if run is not None)
 
 
-def _run(row: Mapping[str, str], names: Mapping[str, str]) -> Run | None:
+def _run(row: Mapping[str, str], graphs: Mapping[str, Graph]) -> Run | None:
     program, told, estimate = row["Model"], _BATCH.search(row["Run folder"]), row["Faketensor Estimate [MB]"]
     batch = BATCHES.get(program) if told is None else int(told[1])
-    file = names.get(f"{program},{batch}")
-    if batch is None or file is None:
+    graph = graphs.get(f"{program},{batch}")
+    if batch is None or graph is None:
         return None
     return Run(
         program=program,
         batch_size=batch,
-        graph=Graph.read((FOLDER / "graphs" / file).read_bytes(), source=file),
+        graph=graph,
         memory_mib=float(row["Max memory.used [MB]"]),
         estimated_mib=float(estimate) if estimate else None,
     )

@@ -10,7 +10,6 @@ not measured there.
 
 import csv
 import functools
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -19,16 +18,14 @@ from typing import Final
 from cotenant_api.graph import Graph
 from cotenant_api.names import GPUModel
 from cotenant_predictor.datasets import miso
-from cotenant_predictor.datasets.whole_jobs import WholeJob
+from cotenant_predictor.datasets.graphs import Graphs
+from cotenant_predictor.datasets.whole_jobs import ARRAYS, PREPARED, WholeJob
 
 FOLDER: Final = Path(__file__).with_name("miso")
 FILE: Final = FOLDER / "util_collection.csv"
 GPU_MODEL: Final = GPUModel("NVIDIA-A100-PCIE-40GB")
 """The authors name no board. No job took 250 W or more, which is this board's limit; the other one may take 400 W."""
 
-ARRAYS: Final = "samples in memory"
-PREPARED: Final = "samples prepared by the CPU"
-"""Images that are decoded and cropped, sound that becomes a spectrogram, molecules that are joined to one graph."""
 SOURCES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "bert": ARRAYS,
@@ -42,7 +39,11 @@ SOURCES: Final[Mapping[str, str]] = MappingProxyType(
         "transformer": ARRAYS,
     }
 )
-"""By program; how fast samples come is not published of any."""
+"""By program; how fast samples come is not published of any.
+
+Prepared are images that are decoded and cropped, sound that becomes a spectrogram, and molecules that are joined to one
+graph.
+"""
 
 _COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -70,14 +71,13 @@ def load() -> tuple[WholeJob, ...]:
     Raises:
         InvalidInputError: a graph is damaged.
     """
-    names = json.loads((FOLDER / "graphs" / "manifest.json").read_bytes())
+    graphs = Graphs(FOLDER)
     with FILE.open(newline="", encoding="utf-8") as lines:
-        return tuple(_job(row, names) for row in csv.DictReader(lines))
+        return tuple(_job(row, graphs) for row in csv.DictReader(lines))
 
 
-def _job(row: Mapping[str, str], names: Mapping[str, str]) -> WholeJob:
+def _job(row: Mapping[str, str], graphs: Mapping[str, Graph]) -> WholeJob:
     program, batch = row["model"], int(row["batch"])
-    file = names[f"{program},{batch}"]
     measured = {target: float(row[column]) for column, target in _COLUMNS.items()}
     seconds = miso.seconds_of_whole().get((program, batch))
     if seconds is not None:
@@ -86,7 +86,7 @@ def _job(row: Mapping[str, str], names: Mapping[str, str]) -> WholeJob:
         program=program,
         batch_size=batch,
         gpu_model=GPU_MODEL,
-        graph=Graph.read((FOLDER / "graphs" / file).read_bytes(), source=file),
+        graph=graphs[f"{program},{batch}"],
         source=SOURCES[program],
         measured=MappingProxyType(measured),
     )

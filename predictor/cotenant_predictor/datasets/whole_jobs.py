@@ -2,9 +2,15 @@
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Final
 
 from cotenant_api.graph import Graph
 from cotenant_api.names import GPUModel
+
+ARRAYS: Final = "samples in memory"
+"""Arrays that are cut into batches."""
+PREPARED: Final = "samples prepared by the CPU"
+"""While the job runs; how, each set says."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

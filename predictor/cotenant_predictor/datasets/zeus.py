@@ -11,7 +11,6 @@ How many workers loaded images is not recorded; the published programs have 4 by
 import csv
 import functools
 import gzip
-import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Final
 from cotenant_api.graph import Graph
 from cotenant_api.names import GPUModel
 from cotenant_predictor import devices
+from cotenant_predictor.datasets.graphs import Graphs
 from cotenant_predictor.datasets.whole_jobs import WholeJob
 from cotenant_predictor.devices import Device
 
@@ -53,13 +53,8 @@ def load() -> tuple[WholeJob, ...]:
     Raises:
         InvalidInputError: a graph is damaged.
     """
-    names = json.loads((FOLDER / "graphs" / "manifest.json").read_bytes())
-    graphs = {key: _graph(file) for key, file in names.items()}
+    graphs = dict(Graphs(FOLDER))
     return tuple(job for file, model in GPU_MODELS.items() for job in _jobs(file, model, graphs))
-
-
-def _graph(file: str) -> Graph:
-    return Graph.read((FOLDER / "graphs" / file).read_bytes(), source=file)
 
 
 def _jobs(file: str, gpu_model: GPUModel, graphs: Mapping[str, Graph]) -> Iterator[WholeJob]:
