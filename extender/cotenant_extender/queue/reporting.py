@@ -189,7 +189,7 @@ class Reporter:
         self._told[report.record.uid] = _Told(reason, now + RECHECK_SECONDS)
 
     def _failed_at(self, record: records.Pod) -> float:
-        """By when the condition of a placed pod is tried again; 0: it was not tried."""
+        """Return when the condition of a placed pod is tried again; 0: it was not tried."""
         told = self._told.get(record.uid)
         return told.again if told is not None and told.reason == PackedReason.PLACED else 0.0
 
