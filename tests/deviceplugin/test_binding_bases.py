@@ -11,17 +11,22 @@ import pytest
 from cotenant_api import errors
 from cotenant_deviceplugin.binding import cdi
 from cotenant_deviceplugin.binding.bases import Bases
+from cotenant_deviceplugin.binding.grants import Numbers
 from node_kit.bookings import A, B
 
 DRIVER = "580.65.06"
 PLUGIN, MANAGEMENT = "k8s.device-plugin.nvidia.com/gpu", "management.nvidia.com/gpu"
 
 
+def gpu_node(name: str) -> dict[str, str]:
+    return {"path": f"/dev/nvidia{1 if name in (B, '1') else 0}"}
+
+
 def written(
     *names: str, kind: str = "nvidia.com/gpu", driver: str | None = None, node: str = "/dev/x"
 ) -> dict[str, Any]:
     library = {"hostPath": f"/usr/lib64/libcuda.so.{driver}", "containerPath": "/usr/lib64/libcuda.so.1"}
-    devices = [{"name": name, "containerEdits": {"deviceNodes": [{"path": node}]}} for name in names]
+    devices = [{"name": name, "containerEdits": {"deviceNodes": [{"path": node}, gpu_node(name)]}} for name in names]
     common = {"mounts": [library]} if driver else {}
     return {"cdiVersion": "0.5.0", "kind": kind, "devices": devices, "containerEdits": common}
 
@@ -54,7 +59,7 @@ class Folders:
 
     def node(self) -> str:
         """The device that the first GPU brings."""
-        (base,) = self.bases.bases({A: 0})
+        (base,) = self.bases.bases({A: Numbers(0, 0)})
         path: str = base.edits[-1]["deviceNodes"][0]["path"]
         return path
 
@@ -68,35 +73,35 @@ def both(tmp_path: Path) -> Folders:
 @pytest.mark.parametrize("folder", ["static", "dynamic"])
 async def test_each_kind_that_gives_one_gpu_serves_from_each_folder(folders: Folders, kind: str, folder: str) -> None:
     (getattr(folders, folder) / "some.json").write_text(json.dumps(written(A, B, kind=kind, driver=DRIVER)))
-    look = await folders.bases.look({A: 0, B: 1}, DRIVER)
+    look = await folders.bases.look({A: Numbers(0, 0), B: Numbers(1, 1)}, DRIVER)
     assert (look.missing, look.reason, look.made, folders.maker.asked) == (frozenset(), None, False, 0)
 
 
 async def test_the_hosts_own_specification_goes_before_that_of_nvidias_plugin(folders: Folders) -> None:
     (folders.dynamic / "plugin.json").write_text(json.dumps(written(A, kind=PLUGIN, node="/dev/plugin")))
     (folders.static / "nvidia.yaml").write_text(json.dumps(written(A, node="/dev/host")))
-    await folders.bases.look({A: 0}, DRIVER)
+    await folders.bases.look({A: Numbers(0, 0)}, DRIVER)
     assert folders.node() == "/dev/host"
 
 
 async def test_where_all_gpus_come_at_once_one_is_made(folders: Folders) -> None:
     name = "management.nvidia.com-gpu.yaml"
     (folders.dynamic / name).write_text(json.dumps(written("all", kind=MANAGEMENT, driver=DRIVER)))
-    look = await folders.bases.look({A: 0, B: 1}, DRIVER)
+    look = await folders.bases.look({A: Numbers(0, 0), B: Numbers(1, 1)}, DRIVER)
     assert (look.missing, look.made) == (frozenset(), True)
     assert folders.node() == "/dev/made"
 
 
 async def test_what_another_driver_left_behind_serves_nobody(folders: Folders) -> None:
     (folders.dynamic / "plugin.json").write_text(json.dumps(written(A, kind=PLUGIN, driver="570.1", node="/dev/old")))
-    await folders.bases.look({A: 0}, f"{DRIVER} (stand-in)")
+    await folders.bases.look({A: Numbers(0, 0)}, f"{DRIVER} (stand-in)")
     assert folders.node() == "/dev/made"
 
 
 async def test_a_gpu_that_nobody_knows_is_missing_and_the_rest_is_served(folders: Folders) -> None:
     (folders.static / "nvidia.yaml").write_text(json.dumps(written("1")))
     folders.maker.names = ()
-    look = await folders.bases.look({A: 0, B: 1}, DRIVER)
+    look = await folders.bases.look({A: Numbers(0, 0), B: Numbers(1, 1)}, DRIVER)
     assert (look.missing, look.made) == (frozenset({A}), False)
 
 
@@ -107,7 +112,7 @@ async def test_the_reason_says_what_is_where_and_why_it_does_not_serve(folders: 
     for name in ("a.json", "b.json"):
         (folders.static / name).write_text(json.dumps(written(A)))
     folders.maker.fault = "no CDI specification can be made: there is no nvidia-ctk"
-    look = await folders.bases.look({A: 0}, DRIVER)
+    look = await folders.bases.look({A: Numbers(0, 0)}, DRIVER)
     assert look.missing == {A}
     said = str(look.reason)
     assert f"no CDI specification of kind nvidia.com/gpu or {PLUGIN} in {folders.static} and {folders.dynamic}" in said
@@ -122,29 +127,29 @@ async def test_the_reason_says_what_is_where_and_why_it_does_not_serve(folders: 
 
 async def test_what_was_made_is_kept_until_the_driver_changes_or_was_away(folders: Folders) -> None:
     for driver in (DRIVER, DRIVER, "590.1", "590.1"):
-        await folders.bases.look({A: 0}, driver)
+        await folders.bases.look({A: Numbers(0, 0)}, driver)
     assert folders.maker.asked == 2
     folders.bases.forget()
-    await folders.bases.look({A: 0}, "590.1")
+    await folders.bases.look({A: Numbers(0, 0)}, "590.1")
     assert folders.maker.asked == 3
 
 
 async def test_a_gpu_that_is_new_has_one_made_again(folders: Folders) -> None:
     folders.maker.names = (A,)
-    assert (await folders.bases.look({A: 0}, DRIVER)).missing == frozenset()
+    assert (await folders.bases.look({A: Numbers(0, 0)}, DRIVER)).missing == frozenset()
     folders.maker.names = (A, B)
-    assert (await folders.bases.look({A: 0, B: 1}, DRIVER)).missing == frozenset()
+    assert (await folders.bases.look({A: Numbers(0, 0), B: Numbers(1, 1)}, DRIVER)).missing == frozenset()
     assert folders.maker.asked == 2
 
 
 async def test_a_specification_that_changes_is_read_again(folders: Folders) -> None:
     folders.maker.fault = "none"
     path = folders.static / "nvidia.yaml"
-    assert (await folders.bases.look({A: 0, B: 1}, DRIVER)).missing == {A, B}
+    assert (await folders.bases.look({A: Numbers(0, 0), B: Numbers(1, 1)}, DRIVER)).missing == {A, B}
     path.write_text(json.dumps(written(A)))
-    assert (await folders.bases.look({A: 0, B: 1}, DRIVER)).missing == {B}
+    assert (await folders.bases.look({A: Numbers(0, 0), B: Numbers(1, 1)}, DRIVER)).missing == {B}
     path.write_text(json.dumps(written(A, "1")))
-    assert (await folders.bases.look({A: 0, B: 1}, DRIVER)).missing == frozenset()
+    assert (await folders.bases.look({A: Numbers(0, 0), B: Numbers(1, 1)}, DRIVER)).missing == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -154,13 +159,13 @@ async def test_a_file_that_says_nothing_of_the_gpu_leaves_it_missing(folders: Fo
     folders.maker.fault = "none"
     (folders.static / "nvidia.yaml").write_text(text)
     (folders.static / "README").write_text(json.dumps(written(A)))
-    assert (await folders.bases.look({A: 0}, DRIVER)).missing == {A}
+    assert (await folders.bases.look({A: Numbers(0, 0)}, DRIVER)).missing == {A}
 
 
 async def test_a_folder_that_cannot_be_read_is_the_reason(folders: Folders) -> None:
     folders.static.rmdir()
     folders.static.write_text("a file")
-    look = await folders.bases.look({A: 0}, DRIVER)
+    look = await folders.bases.look({A: Numbers(0, 0)}, DRIVER)
     assert look.missing == {A}
     assert str(folders.static) in str(look.reason)
 
@@ -188,7 +193,7 @@ SERVED = f'"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [{{"name"
 async def test_a_file_that_is_no_specification_takes_none_from_another(folders: Folders, text: bytes) -> None:
     (folders.static / "odd.yaml").write_bytes(text)
     (folders.dynamic / "nvidia.json").write_text(json.dumps(written(A)))
-    look = await folders.bases.look({A: 0}, DRIVER)
+    look = await folders.bases.look({A: Numbers(0, 0)}, DRIVER)
     assert (look.missing, folders.maker.asked, folders.node()) == (frozenset(), 0, "/dev/x")
 
 
@@ -198,7 +203,7 @@ async def test_what_is_no_file_takes_no_specification_from_another(
 ) -> None:
     make(folders.dynamic / "odd.yaml")
     (folders.dynamic / "nvidia.json").write_text(json.dumps(written(A)))
-    assert (await folders.bases.look({A: 0}, DRIVER)).missing == frozenset()
+    assert (await folders.bases.look({A: Numbers(0, 0)}, DRIVER)).missing == frozenset()
 
 
 async def test_what_is_remembered_of_files_goes_with_them(folders: Folders) -> None:
@@ -206,6 +211,6 @@ async def test_what_is_remembered_of_files_goes_with_them(folders: Folders) -> N
     for number in range(200):
         claim = folders.dynamic / f"claim-{number}.json"
         claim.write_text(json.dumps(written("x", kind="example.com/claim")))
-        await folders.bases.look({A: 0}, DRIVER)
+        await folders.bases.look({A: Numbers(0, 0)}, DRIVER)
         claim.unlink()
     assert folders.bases.remembered <= 2

@@ -1,11 +1,13 @@
 """Our specification is NVIDIA's edits for the GPUs, and ours on top."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cotenant_api import errors
-from cotenant_deviceplugin.binding import cdi
+from cotenant_deviceplugin.binding import cdi, choice
+from cotenant_deviceplugin.binding.grants import Numbers
 from cotenant_deviceplugin.binding.ledger import Nonce
 from cotenant_deviceplugin.mps.backend import Edits
 from node_kit.bookings import A, B
@@ -30,7 +32,7 @@ def base(*devices: dict[str, Any], version: str = "0.5.0", **edits: Any) -> dict
 
 
 def bases(specification: dict[str, Any], *gpus: Any) -> list[cdi.Base]:
-    found = [cdi.base_of(specification, gpu, index) for index, gpu in enumerate(gpus)]
+    found = [cdi.base_of(specification, gpu, Numbers(index, index)) for index, gpu in enumerate(gpus)]
     return [each for each in found if each is not None]
 
 
@@ -75,6 +77,39 @@ def test_our_environment_wins() -> None:
 def test_a_device_without_a_uuid_is_found_by_its_index() -> None:
     assert bases(base(device("0", 0), device("all", 9)), A)
     assert not bases(base(device("1", 1)), A)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "devices", "why"),
+    [
+        (Numbers(0, 1), [device("0", 0)], "gives /dev/nvidia0, and the GPU is /dev/nvidia1"),
+        (Numbers(0, 1), [device(A, 0)], "gives /dev/nvidia0, and the GPU is /dev/nvidia1"),
+        (Numbers(0, 0), [device(A, 10)], "gives /dev/nvidia10, and the GPU is /dev/nvidia0"),
+        (Numbers(0, 0), [{"name": A}], "gives no device node, and the GPU is /dev/nvidia0"),
+        (Numbers(0, None), [device(A, 0)], "minor number the driver does not tell"),
+    ],
+)
+def test_edits_of_another_gpu_do_not_serve_whatever_their_name(numbers: Numbers, devices: Any, why: str) -> None:
+    """As in a file that was written before a GPU fell off the bus, or was moved to another slot."""
+    found = choice.Found(Path("/etc/cdi/nvidia.yaml"), base(*devices))
+    assert cdi.base_of(found.content, A, numbers) is None
+    assert why in (choice.unfit(found, choice.Wanted(A, numbers, None)) or "")
+
+
+def test_a_gpu_whose_minor_number_is_not_its_index_gets_its_own_node() -> None:
+    moved = base(device("0", 3), device("1", 0))
+    found = cdi.base_of(moved, A, Numbers(0, 3))
+    assert found is not None
+    assert found.edits[-1]["deviceNodes"] == [{"path": "/dev/nvidia3"}]
+
+
+def test_a_node_below_the_drivers_root_counts_by_where_the_host_has_it() -> None:
+    node = {"path": "/dev/nvidia0", "hostPath": "/run/nvidia/driver/dev/nvidia1"}
+    edits = base({"name": A, "containerEdits": {"deviceNodes": [node]}})
+    assert cdi.base_of(edits, A, Numbers(0, 0)) is None
+    below = {"path": "/dev/nvidia1", "hostPath": "/run/nvidia/driver/dev/nvidia1"}
+    edits = base({"name": A, "containerEdits": {"deviceNodes": [below]}})
+    assert cdi.base_of(edits, A, Numbers(0, 1)) is not None
 
 
 def test_a_uuid_goes_before_an_index() -> None:

@@ -8,7 +8,7 @@ from cotenant_api import errors
 from cotenant_api.names import NodeName, PodUID
 from cotenant_api.packingpolicy import TenantUser
 from cotenant_deviceplugin.binding import decision
-from cotenant_deviceplugin.binding.grants import ServedGPU
+from cotenant_deviceplugin.binding.grants import Numbers, ServedGPU
 from cotenant_deviceplugin.pods import BoundPod
 from node_kit.bookings import NODE, NOW, A, B, booked, grant, owner, pod
 
@@ -109,7 +109,8 @@ def test_a_pods_own_grant_is_not_in_its_way() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpus", "message"), [({}, "GPU-a is not there"), ({A: ServedGPU(index=0, closed="in MIG mode")}, "in MIG mode")]
+    ("gpus", "message"),
+    [({}, "GPU-a is not there"), ({A: ServedGPU(numbers=Numbers(0, 0), closed="in MIG mode")}, "in MIG mode")],
 )
 def test_a_closed_gpu_takes_no_new_tenant(gpus: Any, message: str) -> None:
     with pytest.raises(errors.TemporaryError, match=message):
@@ -117,9 +118,9 @@ def test_a_closed_gpu_takes_no_new_tenant(gpus: Any, message: str) -> None:
 
 
 def test_only_the_gpus_of_the_grant_must_be_open() -> None:
-    gpus = {A: ServedGPU(index=3), B: ServedGPU(index=4, closed="lost")}
+    gpus = {A: ServedGPU(numbers=Numbers(3, 3)), B: ServedGPU(numbers=Numbers(4, 4), closed="lost")}
     decision.check_open(grant(), gpus)
-    assert decision.indexes(grant(), gpus) == {A: 3}
+    assert decision.numbers(grant(), gpus) == {A: Numbers(3, 3)}
 
 
 def test_a_pod_that_changed_while_it_was_proven_is_not_granted() -> None:

@@ -9,7 +9,7 @@ import pytest
 from cotenant_api import errors
 from cotenant_api.names import PodUID
 from cotenant_deviceplugin.binding import disk
-from cotenant_deviceplugin.binding.grants import Grant, ServedGPU
+from cotenant_deviceplugin.binding.grants import Grant, Numbers, ServedGPU
 from cotenant_deviceplugin.binding.ledger import Ledger, Nonce
 from cotenant_deviceplugin.kubelet.plugin import Token
 from cotenant_deviceplugin.mps.backend import Edits
@@ -167,7 +167,7 @@ async def test_a_node_that_may_not_share_starts_nobody(bench: Bench) -> None:
 async def test_a_closed_gpu_keeps_its_tenants_and_takes_no_new_one(bench: Bench) -> None:
     tenant = await bench.run(bench.job("u1"))
     assert bench.node.binding is not None
-    bench.node.binding.serve(OPEN | {A: ServedGPU(index=0, closed="excluded")}, suspended=None)
+    bench.node.binding.serve(OPEN | {A: ServedGPU(numbers=Numbers(0, 0), closed="excluded")}, suspended=None)
     await bench.crash(tenant)
     assert tenant.limits == ((A, 30),)
     with pytest.raises(errors.TemporaryError, match="GPU GPU-a is closed: excluded"):
@@ -278,7 +278,7 @@ async def test_offers_tell_what_stands_and_each_change(bench: Bench) -> None:
         return sum(offer.values())
 
     healthy.append(count(await anext(offers)))
-    bench.node.binding.serve(OPEN | {B: ServedGPU(index=1, closed="Unhealthy")}, suspended=None)
+    bench.node.binding.serve(OPEN | {B: ServedGPU(numbers=Numbers(1, 1), closed="Unhealthy")}, suspended=None)
     healthy.append(count(await anext(offers)))
     await bench.admit(bench.job("u1"))
     bench.node.binding.serve(OPEN, suspended="NoCDI")

@@ -9,6 +9,7 @@ import yaml
 
 from cotenant_api import errors
 from cotenant_deviceplugin.binding.bases import Bases
+from cotenant_deviceplugin.binding.grants import Numbers
 from cotenant_deviceplugin.binding.ledger import Nonce
 from cotenant_deviceplugin.binding.specifications import SpecificationFiles
 from cotenant_deviceplugin.mps.backend import Edits
@@ -45,7 +46,7 @@ def both(tmp_path: Path) -> Folders:
 async def test_a_name_resolves_to_the_gpus_edits_and_limits(folders: Folders, suffix: str) -> None:
     text = yaml.safe_dump(nvidia(A)) if suffix == "yaml" else json.dumps(nvidia(A))
     (folders.static / f"nvidia.{suffix}").write_text(text)
-    await folders.files.write(N1, {A: 0}, LIMIT)
+    await folders.files.write(N1, {A: Numbers(0, 0)}, LIMIT)
     edits = json.loads(folders.written())["devices"][0]["containerEdits"]
     assert edits == {"deviceNodes": [{"path": "/dev/nvidia0"}], "env": ["LIMIT=30"]}
     assert os.listdir(folders.dynamic) == ["cotenant.dev-share_n1.json"]  # noqa: PTH208
@@ -53,24 +54,24 @@ async def test_a_name_resolves_to_the_gpus_edits_and_limits(folders: Folders, su
 
 async def test_the_later_folder_wins(folders: Folders) -> None:
     folders.dynamic.mkdir()
-    (folders.static / "nvidia.yaml").write_text(yaml.safe_dump(nvidia(A, node="/dev/old")))
-    (folders.dynamic / "nvidia.yaml").write_text(yaml.safe_dump(nvidia(A, node="/dev/new")))
-    await folders.files.write(N1, {A: 0}, LIMIT)
-    assert "/dev/new" in folders.written()
+    (folders.static / "nvidia.yaml").write_text(yaml.safe_dump(nvidia(A, node="/old/dev/nvidia0")))
+    (folders.dynamic / "nvidia.yaml").write_text(yaml.safe_dump(nvidia(A, node="/new/dev/nvidia0")))
+    await folders.files.write(N1, {A: Numbers(0, 0)}, LIMIT)
+    assert "/new/dev/nvidia0" in folders.written()
 
 
 async def test_two_files_of_one_folder_exclude_each_other(folders: Folders) -> None:
     for name in ("a.yaml", "b.json"):
         (folders.static / name).write_text(json.dumps(nvidia(A)))
     with pytest.raises(errors.TemporaryError, match="several files of its folder that know the GPU"):
-        await folders.files.write(N1, {A: 0}, LIMIT)
+        await folders.files.write(N1, {A: Numbers(0, 0)}, LIMIT)
 
 
 async def test_a_specification_that_changes_is_read_again(folders: Folders) -> None:
     path = folders.static / "nvidia.yaml"
-    for node in ("/dev/old", "/dev/newer"):
+    for node in ("/old/dev/nvidia0", "/newer/dev/nvidia0"):
         path.write_text(yaml.safe_dump(nvidia(A, node=node)))
-        await folders.files.write(N1, {A: 0}, LIMIT)
+        await folders.files.write(N1, {A: Numbers(0, 0)}, LIMIT)
         assert node in folders.written()
 
 
@@ -80,24 +81,24 @@ async def test_gpus_that_exclude_each_other_are_not_served_together(folders: Fol
         device["containerEdits"]["intelRdt"] = {"closID": str(number)}
     (folders.static / "nvidia.yaml").write_text(yaml.safe_dump(value))
     with pytest.raises(errors.TemporaryError, match="must agree"):
-        await folders.files.write(N1, {A: 0, B: 1}, LIMIT)
+        await folders.files.write(N1, {A: Numbers(0, 0), B: Numbers(1, 0)}, LIMIT)
 
 
 async def test_what_stands_already_is_not_written_again(folders: Folders) -> None:
     (folders.static / "nvidia.yaml").write_text(yaml.safe_dump(nvidia(A)))
-    await folders.files.write(N1, {A: 0}, LIMIT)
+    await folders.files.write(N1, {A: Numbers(0, 0)}, LIMIT)
     before = (folders.dynamic / "cotenant.dev-share_n1.json").stat().st_ino
-    await folders.files.write(N1, {A: 0}, LIMIT)
+    await folders.files.write(N1, {A: Numbers(0, 0)}, LIMIT)
     assert (folders.dynamic / "cotenant.dev-share_n1.json").stat().st_ino == before
-    await folders.files.write(N1, {A: 0}, Edits(environment={"LIMIT": "40"}))
+    await folders.files.write(N1, {A: Numbers(0, 0)}, Edits(environment={"LIMIT": "40"}))
     assert "LIMIT=40" in folders.written()
 
 
 async def test_names_are_listed_and_removed(folders: Folders) -> None:
     (folders.static / "nvidia.yaml").write_text(yaml.safe_dump(nvidia(A)))
     assert await folders.files.names() == frozenset()
-    await folders.files.write(N1, {A: 0}, LIMIT)
-    await folders.files.write(N2, {A: 0}, LIMIT)
+    await folders.files.write(N1, {A: Numbers(0, 0)}, LIMIT)
+    await folders.files.write(N2, {A: Numbers(0, 0)}, LIMIT)
     (folders.dynamic / "other.json").write_text("{}")
     assert await folders.files.names() == {N1, N2}
     await folders.files.remove({N1, Nonce("never")})
@@ -106,7 +107,7 @@ async def test_names_are_listed_and_removed(folders: Folders) -> None:
 
 async def test_what_a_dead_agent_left_half_written_is_listed_so_that_it_goes(folders: Folders) -> None:
     (folders.static / "nvidia.yaml").write_text(yaml.safe_dump(nvidia(A)))
-    await folders.files.write(N1, {A: 0}, LIMIT)
+    await folders.files.write(N1, {A: Numbers(0, 0)}, LIMIT)
     half = folders.dynamic / ".cotenant.dev-share_n2.partial"
     half.write_text("{")
     assert await folders.files.names() == {N1, N2}
@@ -118,6 +119,6 @@ async def test_a_folder_that_cannot_be_used_is_a_temporary_error(folders: Folder
     (folders.static / "nvidia.yaml").write_text(yaml.safe_dump(nvidia(A)))
     folders.dynamic.write_text("a file")
     with pytest.raises(errors.TemporaryError, match="run"):
-        await folders.files.write(N1, {A: 0}, LIMIT)
+        await folders.files.write(N1, {A: Numbers(0, 0)}, LIMIT)
     with pytest.raises(errors.TemporaryError, match="run"):
         await folders.files.remove({N1})

@@ -1,13 +1,13 @@
 """Tokens are anonymous and stable, and none that a pod holds is withdrawn."""
 
 from cotenant_deviceplugin.binding import tokens
-from cotenant_deviceplugin.binding.grants import ServedGPU
+from cotenant_deviceplugin.binding.grants import Numbers, ServedGPU
 from cotenant_deviceplugin.kubelet.plugin import Tokens
 from node_kit.bookings import A, B
 from node_kit.bookings import tokens as some
 
-OPEN = {A: ServedGPU(index=0), B: ServedGPU(index=1)}
-CLOSED = {A: ServedGPU(index=0), B: ServedGPU(index=1, closed="Unhealthy")}
+OPEN = {A: ServedGPU(numbers=Numbers(0, 0)), B: ServedGPU(numbers=Numbers(1, 1))}
+CLOSED = {A: ServedGPU(numbers=Numbers(0, 0)), B: ServedGPU(numbers=Numbers(1, 1), closed="Unhealthy")}
 NOBODY: Tokens = frozenset()
 
 

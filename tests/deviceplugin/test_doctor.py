@@ -26,7 +26,7 @@ EXCLUSIVE = hardware.Readings(compute_mode=hardware.ComputeMode.EXCLUSIVE_PROCES
 
 def device(**changed: Any) -> hardware.Device:
     base: dict[str, Any] = {"uuid": UUID, "index": 0, "model": GPUModel("NVIDIA-H200"), "memory_mib": 1, "sm_count": 1}
-    return hardware.Device(**(base | {"compute_capability": "9.0"} | changed))
+    return hardware.Device(**(base | {"compute_capability": "9.0", "minor": 0} | changed))
 
 
 def configuration(content: Mapping[str, Any] | None, fault: str | None = None) -> Configuration:

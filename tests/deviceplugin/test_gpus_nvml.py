@@ -40,7 +40,7 @@ async def test_the_driver_tells_its_versions_and_that_it_is_a_stand_in(gpus: nvm
 async def test_devices_are_told_as_feature_discovery_names_them(gpus: nvml.NVML, machine: state.State) -> None:
     first, second = await gpus.devices()
     assert first == hardware.Device(
-        uuid=first.uuid, index=0, model=first.model, memory_mib=143771, sm_count=132, compute_capability="9.0"
+        uuid=first.uuid, index=0, minor=0, model=first.model, memory_mib=143771, sm_count=132, compute_capability="9.0"
     )
     assert (first.uuid, first.model) == (machine.gpu(0).uuid, "NVIDIA-H200")
     assert (second.model, second.sm_count, second.mig) == ("Tesla-T4", 40, False)

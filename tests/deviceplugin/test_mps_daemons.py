@@ -444,6 +444,7 @@ class Driver:
         return hardware.Device(
             uuid=GPUUID(uuid),
             index=0,
+            minor=0,
             model="NVIDIA-H200",  # type: ignore[arg-type]
             memory_mib=1,
             sm_count=1,

@@ -14,6 +14,7 @@ from cotenant_api import errors
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.binding import cdi, choice
 from cotenant_deviceplugin.binding.bases import Bases
+from cotenant_deviceplugin.binding.grants import Numbers
 from cotenant_deviceplugin.binding.ledger import Nonce
 from cotenant_deviceplugin.binding.toolkit import Places, Toolkit
 from cotenant_deviceplugin.mps.backend import Edits
@@ -33,9 +34,9 @@ class Layout:
     cdi: Path
 
     @property
-    def gpus(self) -> dict[GPUUID, int]:
-        """The GPUs, with their indexes."""
-        return {GPUUID(gpu.uuid): gpu.index for gpu in self.machine.gpus()}
+    def gpus(self) -> dict[GPUUID, Numbers]:
+        """The GPUs, with their numbers."""
+        return {GPUUID(gpu.uuid): Numbers(gpu.index, gpu.index) for gpu in self.machine.gpus()}
 
     @property
     def bases(self) -> Bases:
@@ -73,8 +74,8 @@ def as_the_gpu_operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     shutil.rmtree(tmp_path / "run")  # device nodes are no leftovers for a shared folder
 
 
-def edits_of(made: cdi.Object, gpu: GPUUID, index: int, *, shared: bool) -> dict[str, Any]:
-    base = cdi.base_of(made, gpu, index)
+def edits_of(made: cdi.Object, gpu: GPUUID, numbers: Numbers, *, shared: bool) -> dict[str, Any]:
+    base = cdi.base_of(made, gpu, numbers)
     assert base is not None
     written = cdi.specification(Nonce("n1"), [base], Edits(environment={}, shared=shared))
     found: dict[str, Any] = written["devices"][0]["containerEdits"]
@@ -89,8 +90,9 @@ async def test_each_gpu_has_its_own_device_and_the_drivers_files_where_the_host_
     made = await Toolkit(layout.places).generate()
     assert {str(gpu) for gpu in layout.gpus} <= {device["name"] for device in made["devices"]}
     assert choice.driver_versions(made) == {DRIVER}
-    for gpu, index in layout.gpus.items():
-        edits = edits_of(made, gpu, index, shared=True)
+    for gpu, numbers in layout.gpus.items():
+        index = numbers.index
+        edits = edits_of(made, gpu, numbers, shared=True)
         nodes = {node["path"]: node["hostPath"] for node in edits["deviceNodes"]}
         assert nodes[f"/dev/nvidia{index}"] == f"{layout.places.driver_root}/dev/nvidia{index}"
         assert {path for path in nodes if path[-1].isdigit()} == {f"/dev/nvidia{index}"}
@@ -109,15 +111,17 @@ async def test_a_tool_that_is_seen_elsewhere_writes_hooks_that_the_host_finds(la
     there = Path("/usr/local/nvidia/toolkit")
     places = Places(layout.places.driver_root, toolkit=there, toolkit_here=layout.places.toolkit)
     made = await Toolkit(places).generate()
-    gpu, index = next(iter(layout.gpus.items()))
-    assert {hook["path"] for hook in edits_of(made, gpu, index, shared=False)["hooks"]} == {f"{there}/nvidia-cdi-hook"}
+    gpu, numbers = next(iter(layout.gpus.items()))
+    assert {hook["path"] for hook in edits_of(made, gpu, numbers, shared=False)["hooks"]} == {
+        f"{there}/nvidia-cdi-hook"
+    }
     assert str(layout.places.toolkit) not in json.dumps(made)
 
 
 async def test_clients_of_mps_keep_the_servers_libcuda_and_set_no_limits_of_their_own(layout: Layout) -> None:
     made = await Toolkit(layout.places).generate()
-    gpu, index = next(iter(layout.gpus.items()))
-    whole, shared = (hooks_of(edits_of(made, gpu, index, shared=shared)) for shared in (False, True))
+    gpu, numbers = next(iter(layout.gpus.items()))
+    whole, shared = (hooks_of(edits_of(made, gpu, numbers, shared=shared)) for shared in (False, True))
     assert {"enable-cuda-compat", "apply-cuda-memory-limits", "create-symlinks", "update-ldcache"} <= set(whole)
     assert shared == [name for name in whole if name not in cdi.HOOKS_OF_WHOLE_GPUS]
 
@@ -128,8 +132,8 @@ async def test_a_driver_of_the_host_seen_elsewhere_is_named_as_the_host_names_it
     places = Places(Path("/"), here, layout.places.toolkit / "none")
     made = await Toolkit(places).generate()
     assert str(here) not in json.dumps(made)
-    gpu, index = next(iter(layout.gpus.items()))
-    edits = edits_of(made, gpu, index, shared=False)
+    gpu, numbers = next(iter(layout.gpus.items()))
+    edits = edits_of(made, gpu, numbers, shared=False)
     library = f"/{driver_root.LIBRARIES}/libcuda.so.{DRIVER}"
     assert {mount["hostPath"] for mount in edits["mounts"]} >= {library}
     assert {node["hostPath"] for node in edits["deviceNodes"]} >= {"/dev/nvidia0", "/dev/nvidiactl"}

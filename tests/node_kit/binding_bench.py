@@ -4,7 +4,7 @@ import random
 
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.binding import disk
-from cotenant_deviceplugin.binding.grants import ServedGPU
+from cotenant_deviceplugin.binding.grants import Numbers, ServedGPU
 from cotenant_deviceplugin.binding.ledger import Ledger
 from cotenant_deviceplugin.kubelet.plugin import Token, Tokens
 from node_kit.bookings import A, B, booked
@@ -12,7 +12,7 @@ from node_kit.kubelet_devices import Container, Pod
 from node_kit.schedules_node import Node
 from node_kit.schedules_world import Job, World
 
-OPEN = {A: ServedGPU(index=0), B: ServedGPU(index=1)}
+OPEN = {A: ServedGPU(numbers=Numbers(0, 0)), B: ServedGPU(numbers=Numbers(1, 1))}
 
 
 class Bench:

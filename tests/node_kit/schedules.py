@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from cotenant_api import placement
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.binding import disk
-from cotenant_deviceplugin.binding.grants import ServedGPU
+from cotenant_deviceplugin.binding.grants import Numbers, ServedGPU
 from cotenant_deviceplugin.binding.late_binding import LateBinding
 from cotenant_deviceplugin.binding.ledger import Ledger
 from node_kit.kubelet import NO_FAULTS, Faults
@@ -70,7 +70,7 @@ class Schedule:
     def __init__(self, seed: int, build: Build = LateBinding) -> None:
         self.rng = random.Random(seed)  # noqa: S311
         self.kind = KINDS[seed % len(KINDS)]
-        gpus = {GPUUID(f"GPU-{index}"): ServedGPU(index=index) for index in range(self.kind.gpus)}
+        gpus = {GPUUID(f"GPU-{index}"): ServedGPU(numbers=Numbers(index, index)) for index in range(self.kind.gpus)}
         self.world = World(self.rng, gpus)
         self.node = Node(self.rng, self.world, build)
         self.kubelet, self.log = self.node.kubelet, self.node.log
@@ -238,7 +238,7 @@ class Schedule:
     def _toggle_gpu(self) -> None:
         uuid = self.rng.choice(sorted(self.world.gpus))
         gpu = self.world.gpus[uuid]
-        self.world.gpus[uuid] = ServedGPU(index=gpu.index, closed=None if gpu.closed else "Unhealthy")
+        self.world.gpus[uuid] = ServedGPU(numbers=gpu.numbers, closed=None if gpu.closed else "Unhealthy")
         self.node.serve()
 
     def _toggle_calls(self) -> None:
@@ -262,7 +262,7 @@ class Schedule:
         self.log.append("calm")
         self.kubelet.faults = NO_FAULTS
         self.world.api_down = self.world.disk_fails = False
-        self.world.gpus = {uuid: ServedGPU(index=gpu.index) for uuid, gpu in self.world.gpus.items()}
+        self.world.gpus = {uuid: ServedGPU(numbers=gpu.numbers) for uuid, gpu in self.world.gpus.items()}
         if self.node.life is not None:
             self.node.life.steps_left = None
         self.node.serve()

@@ -16,7 +16,7 @@ from cotenant_api import errors, placement
 from cotenant_api.names import GPUUID, HUNDREDTHS, Namespace, NodeName, PodUID
 from cotenant_deviceplugin import pods
 from cotenant_deviceplugin.binding import disk, ledger
-from cotenant_deviceplugin.binding.grants import Grant, ServedGPU
+from cotenant_deviceplugin.binding.grants import Grant, Numbers, ServedGPU
 from cotenant_deviceplugin.binding.ledger import Ledger, Nonce
 from cotenant_deviceplugin.mps.backend import Edits
 from node_kit import kubelet_devices
@@ -227,7 +227,7 @@ class Life:
 
     # Specifications
 
-    async def write(self, nonce: Nonce, gpus: Mapping[GPUUID, int], edits: Edits) -> None:
+    async def write(self, nonce: Nonce, gpus: Mapping[GPUUID, Numbers], edits: Edits) -> None:
         """Have it resolve."""
         await self._step()
         self.world.names[nonce] = tuple((uuid, int(edits.environment[uuid])) for uuid in gpus)

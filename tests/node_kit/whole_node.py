@@ -243,8 +243,8 @@ class WholeNode:
 
     def write_base_specification(self) -> None:
         """NVIDIA's."""
-        edits = {"deviceNodes": [{"path": "/dev/null"}]}
-        devices = [{"name": device.uuid, "containerEdits": edits} for device in self.gpus.listed]
+        nodes = {device.uuid: {"path": f"/dev/nvidia{device.minor}"} for device in self.gpus.listed}
+        devices = [{"name": uuid, "containerEdits": {"deviceNodes": [node]}} for uuid, node in nodes.items()]
         value = {"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": devices}
         (self.folder / "cdi" / "nvidia.json").write_text(json.dumps(value))
 

@@ -13,6 +13,7 @@ import yaml
 from cotenant_api import errors
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.binding import cdi, choice
+from cotenant_deviceplugin.binding.grants import Numbers
 
 DELAY_SECONDS = 1.0
 OURS = ("cotenant.dev-share_", ".cotenant.dev-share_")
@@ -83,11 +84,11 @@ class Bases:
         self._driver: str | None = None
         self._made: _Made | None = None
 
-    async def look(self, gpus: Mapping[GPUUID, int], driver: str) -> Look:
+    async def look(self, gpus: Mapping[GPUUID, Numbers], driver: str) -> Look:
         """Look for every GPU, and have what is missing made.
 
         Args:
-            gpus: with their indexes.
+            gpus: with their numbers.
             driver: the version that the driver tells now.
         """
         self._driver = driver.partition(" ")[0]
@@ -106,7 +107,7 @@ class Bases:
                 self._made = _Made(self._driver, await self._maker.generate())
             except errors.TemporaryError as error:
                 self._made, why = None, str(error)
-        still = {gpu: index for gpu, index in missing.items() if not self._serves({gpu: index})}
+        still = {gpu: numbers for gpu, numbers in missing.items() if not self._serves({gpu: numbers})}
         if not still:
             return Look(made=True)
         told = choice.told(self._folders, found, still, self._driver)
@@ -121,31 +122,31 @@ class Bases:
         """Forget what was made: the driver was away, and its device numbers may be others now."""
         self._made = None
 
-    def bases(self, gpus: Mapping[GPUUID, int]) -> list[cdi.Base]:
+    def bases(self, gpus: Mapping[GPUUID, Numbers]) -> list[cdi.Base]:
         """Return the edits of each GPU, as the folders are now. Blocks for as long as the disk does.
 
         Raises:
             TemporaryError: a GPU is not served.
         """
         found = self._every()
-        return [self._base(found, gpu, index) for gpu, index in gpus.items()]
+        return [self._base(found, gpu, numbers) for gpu, numbers in gpus.items()]
 
-    def _base(self, found: Iterable[choice.Found], gpu: GPUUID, index: int) -> cdi.Base:
-        base = choice.base(found, choice.Wanted(gpu, index, self._driver))
+    def _base(self, found: Iterable[choice.Found], gpu: GPUUID, numbers: Numbers) -> cdi.Base:
+        base = choice.base(found, choice.Wanted(gpu, numbers, self._driver))
         if base is None and self._made is not None:
-            base = cdi.base_of(self._made.content, gpu, index)
+            base = cdi.base_of(self._made.content, gpu, numbers)
         if base is None:
-            why = choice.told(self._folders, found, {gpu: index}, self._driver)
+            why = choice.told(self._folders, found, {gpu: numbers}, self._driver)
             raise errors.TemporaryError(why, delay_seconds=DELAY_SECONDS)
         return base
 
-    def _missing(self, found: Iterable[choice.Found], gpus: Mapping[GPUUID, int]) -> dict[GPUUID, int]:
-        wanted = {gpu: choice.Wanted(gpu, index, self._driver) for gpu, index in gpus.items()}
-        return {gpu: each.index for gpu, each in wanted.items() if choice.base(found, each) is None}
+    def _missing(self, found: Iterable[choice.Found], gpus: Mapping[GPUUID, Numbers]) -> dict[GPUUID, Numbers]:
+        wanted = {gpu: choice.Wanted(gpu, numbers, self._driver) for gpu, numbers in gpus.items()}
+        return {gpu: each.numbers for gpu, each in wanted.items() if choice.base(found, each) is None}
 
-    def _serves(self, gpus: Mapping[GPUUID, int]) -> bool:
+    def _serves(self, gpus: Mapping[GPUUID, Numbers]) -> bool:
         made = self._made
-        return made is not None and all(cdi.base_of(made.content, gpu, index) for gpu, index in gpus.items())
+        return made is not None and all(cdi.base_of(made.content, gpu, numbers) for gpu, numbers in gpus.items())
 
     def _every(self) -> tuple[choice.Found, ...]:
         before, self._read = self._read, {}

@@ -5,6 +5,7 @@ A runtime refuses fields that the declared version does not have, so what NVIDIA
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from cotenant_api import errors
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.binding import ledger
+from cotenant_deviceplugin.binding.grants import Numbers
 from cotenant_deviceplugin.binding.ledger import Nonce
 from cotenant_deviceplugin.mps.backend import Edits
 
@@ -20,6 +22,9 @@ HOOKS_OF_WHOLE_GPUS = frozenset({"enable-cuda-compat", "apply-cuda-memory-limits
 that is newer than its server's, the second sets limits by variables that the tenant sets (toolkit 1.20)."""
 LEAST_VERSION = (0, 5, 0)
 """The first in which a device's name may begin with a digit, as a nonce may."""
+
+_GPU_NODE = re.compile(r"/dev/nvidia\d+$")
+"""Of one GPU; the others, as nvidiactl and nvidia-uvm, are of the driver."""
 
 Object = Mapping[str, Any]
 
@@ -47,8 +52,31 @@ def check(specification: Object) -> None:
             raise errors.InvalidInputError("devices.name", device.get("name"), "must be a text")
 
 
-def base_of(specification: Object, gpu: GPUUID, index: int) -> Base | None:
-    """Return a GPU's edits in a specification of NVIDIA's; None where the specification does not know the GPU.
+def base_of(specification: Object, gpu: GPUUID, numbers: Numbers) -> Base | None:
+    """Return a GPU's edits in a specification of NVIDIA's; None where it does not know the GPU, or gives another.
+
+    Raises:
+        InvalidInputError: it is no specification.
+    """
+    known = named(specification, gpu, numbers)
+    return None if known is None or wrong_nodes(known, numbers) is not None else known
+
+
+def wrong_nodes(base: Base, numbers: Numbers) -> str | None:
+    """Return why edits do not give a GPU by its device node, and no other GPU; None where they do.
+
+    A specification stays as it was written when a GPU falls off the bus or is moved; indexes and nodes do not.
+    """
+    if numbers.minor is None:
+        return "cannot be compared with the GPU, whose minor number the driver does not tell"
+    wanted = f"/dev/nvidia{numbers.minor}"
+    nodes = (node for edits in base.edits for node in edits.get("deviceNodes") or ())
+    given = sorted({match[0] for node in nodes for match in _matches(node)})
+    return None if given == [wanted] else f"gives {' and '.join(given) or 'no device node'}, and the GPU is {wanted}"
+
+
+def named(specification: Object, gpu: GPUUID, numbers: Numbers) -> Base | None:
+    """Return what a specification of NVIDIA's gives by a name of the GPU; None where it has none of its names.
 
     A device is named by UUID, by index, or by type and index (`--device-name-strategy` of nvidia-ctk).
 
@@ -57,7 +85,7 @@ def base_of(specification: Object, gpu: GPUUID, index: int) -> Base | None:
     """
     check(specification)
     devices = {device.get("name"): device for device in specification.get("devices") or ()}
-    names: tuple[str, ...] = (gpu, str(index), f"gpu{index}")
+    names: tuple[str, ...] = (gpu, str(numbers.index), f"gpu{numbers.index}")
     device = next((devices[name] for name in names if name in devices), None)
     if device is None:
         return None
@@ -82,6 +110,11 @@ def specification(nonce: Nonce, bases: Iterable[Base], edits: Edits) -> dict[str
         "kind": ledger.KIND,
         "devices": [{"name": nonce, "containerEdits": merged}],
     }
+
+
+def _matches(node: Object) -> list[re.Match[str]]:
+    """Return the GPU's node as the container has it and as the host does."""
+    return [match for name in ("path", "hostPath") if (match := _GPU_NODE.search(str(node.get(name))))]
 
 
 def _edits(of: Object) -> Object:

@@ -16,6 +16,7 @@ from pathlib import Path
 from cotenant_api import errors
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.binding import cdi
+from cotenant_deviceplugin.binding.grants import Numbers
 
 KINDS = ("nvidia.com/gpu", "k8s.device-plugin.nvidia.com/gpu")
 """The kinds that can serve; the first that does is taken."""
@@ -43,7 +44,7 @@ class Wanted:
     """A GPU of this node. `driver`: the version of the driver; None: not known yet, and not compared."""
 
     gpu: GPUUID
-    index: int
+    numbers: Numbers
     driver: str | None
 
 
@@ -56,7 +57,7 @@ def base(found: Iterable[Found], wanted: Wanted) -> cdi.Base | None:
     for kind in KINDS:
         serving = [each for each in found if each.kind == kind and unfit(each, wanted) is None]
         if serving and [each.path.parent for each in serving].count(serving[-1].path.parent) == 1:
-            return cdi.base_of(serving[-1].content, wanted.gpu, wanted.index)
+            return cdi.base_of(serving[-1].content, wanted.gpu, wanted.numbers)
     return None
 
 
@@ -65,11 +66,13 @@ def unfit(found: Found, wanted: Wanted) -> str | None:
     if found.kind == MANAGEMENT:
         return "gives all GPUs at once"
     try:
-        known = cdi.base_of(found.content, wanted.gpu, wanted.index)
+        known = cdi.named(found.content, wanted.gpu, wanted.numbers)
     except errors.InvalidInputError as error:
         return str(error)
     if known is None:
         return "does not know the GPU"
+    if (fault := cdi.wrong_nodes(known, wanted.numbers)) is not None:
+        return fault
     versions = driver_versions(found.content)
     if wanted.driver is not None and versions and wanted.driver not in versions:
         return f"is of driver {' and '.join(sorted(versions))}, and {wanted.driver} runs"
@@ -83,10 +86,10 @@ def driver_versions(content: cdi.Object) -> frozenset[str]:
     return frozenset(match[1] for match in matches if match)
 
 
-def told(folders: Iterable[Path], found: Iterable[Found], missing: Mapping[GPUUID, int], driver: str | None) -> str:
+def told(folders: Iterable[Path], found: Iterable[Found], missing: Mapping[GPUUID, Numbers], driver: str | None) -> str:
     """Return in words what was looked for where, and why what is there does not serve one of the GPUs."""
-    gpu, index = next(iter(missing.items()))
-    wanted = Wanted(gpu, index, driver)
+    gpu, numbers = next(iter(missing.items()))
+    wanted = Wanted(gpu, numbers, driver)
     reasons = [f"{each.path} ({each.kind}) {unfit(each, wanted) or SEVERAL}" for each in found]
     where = " and ".join(str(folder) for folder in folders)
     looked = f"no CDI specification of kind {' or '.join(KINDS)} in {where} gives {gpu} alone"

@@ -9,7 +9,7 @@ from cotenant_api import errors, packingpolicy, placement
 from cotenant_api.names import GPUUID, HUNDREDTHS, NodeName
 from cotenant_deviceplugin import pods
 from cotenant_deviceplugin.binding import ledger
-from cotenant_deviceplugin.binding.grants import Grant, ServedGPU
+from cotenant_deviceplugin.binding.grants import Grant, Numbers, ServedGPU
 from cotenant_deviceplugin.binding.owner import Owner
 from cotenant_deviceplugin.pods import BoundPod, Refusal
 
@@ -89,18 +89,18 @@ def check_room(granted: Grant, others: Collection[Grant]) -> None:
 
 def check_open(granted: Grant, gpus: Mapping[GPUUID, ServedGPU]) -> None:
     """Raise TemporaryError where a GPU of the grant takes no new tenant."""
-    for uuid in indexes(granted, gpus):
+    for uuid in numbers(granted, gpus):
         closed = gpus[uuid].closed
         if closed is not None:
             raise _not_now(f"GPU {uuid} is closed: {closed}")
 
 
-def indexes(granted: Grant, gpus: Mapping[GPUUID, ServedGPU]) -> Mapping[GPUUID, int]:
-    """Return the GPUs of the grant and their indexes. Raises TemporaryError unless all are there."""
+def numbers(granted: Grant, gpus: Mapping[GPUUID, ServedGPU]) -> Mapping[GPUUID, Numbers]:
+    """Return the GPUs of the grant and their numbers. Raises TemporaryError unless all are there."""
     for booking in granted.booked.gpus:
         if booking.uuid not in gpus:
             raise _not_now(f"GPU {booking.uuid} is not there: see the GPUNode {granted.booked.node}")
-    return {booking.uuid: gpus[booking.uuid].index for booking in granted.booked.gpus}
+    return {booking.uuid: gpus[booking.uuid].numbers for booking in granted.booked.gpus}
 
 
 def reason_of(error: errors.PermanentError) -> str:

@@ -26,16 +26,29 @@ class Grant:
     booked: placement.Placement
 
 
+@dataclass(frozen=True)
+class Numbers:
+    """The numbers of a GPU.
+
+    Attributes:
+        index: as NVML counts; names the GPU in a CDI specification without UUIDs.
+        minor: N of its device node /dev/nvidiaN; None: the driver does not tell.
+    """
+
+    index: int
+    minor: int | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class ServedGPU:
     """One GPU of the node, as far as shares of it go.
 
     Attributes:
-        index: as NVML counts; names the GPU in a CDI specification without UUIDs.
+        numbers: by which a CDI specification is found for it.
         closed: why it takes no new tenant (not Healthy, excluded, MIG, no CDI specification); None: it is open.
     """
 
-    index: int
+    numbers: Numbers
     closed: str | None = None
 
 

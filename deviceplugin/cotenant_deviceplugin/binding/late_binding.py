@@ -15,7 +15,16 @@ from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_deviceplugin.binding import decision, ledger, owner, recovery, tokens
 from cotenant_deviceplugin.binding.book import Book
 from cotenant_deviceplugin.binding.disk import Disk
-from cotenant_deviceplugin.binding.grants import Evidence, Gate, Grant, PodReader, Processes, Publisher, ServedGPU
+from cotenant_deviceplugin.binding.grants import (
+    Evidence,
+    Gate,
+    Grant,
+    Numbers,
+    PodReader,
+    Processes,
+    Publisher,
+    ServedGPU,
+)
 from cotenant_deviceplugin.binding.ledger import Allocation, Nonce
 from cotenant_deviceplugin.binding.owner import Owner
 from cotenant_deviceplugin.binding.specifications import Specifications
@@ -138,7 +147,7 @@ class LateBinding:
                 reason = decision.reason_of(error)
                 self._with.publisher.refuse(holder.pod_uid, reason)
                 raise errors.PermanentError(reason) from error
-            await self._with.specifications.write(holder.nonce, self._indexes(grant), edits)
+            await self._with.specifications.write(holder.nonce, self._numbers(grant), edits)
 
     async def collect(self) -> tuple[Grant, ...]:
         """Drop what is proven to have ended, and files of what nobody knows. Returns the grants that ended."""
@@ -221,7 +230,7 @@ class LateBinding:
         """
         if standing.container != holder.container:
             raise _not_now(f"container {standing.container!r} has the grant, and {holder.container!r} the tokens")
-        self._indexes(standing)
+        self._numbers(standing)
         edits = await self._with.gate.admit(standing, new=False)
         await self._commit(holder.nonce, tokens, standing)
         return standing, edits
@@ -231,7 +240,7 @@ class LateBinding:
         bound = await self._with.pods.read(holder.namespace, holder.pod)
         grant = decision.grant(holder, bound, tokens=len(tokens), node=self._node, known=self._gpus)
         decision.check_user(grant, holder, bound, self._with.tenant_user())
-        self._indexes(grant)
+        self._numbers(grant)
         decision.check_open(grant, self._gpus)
         if not decision.has_room(grant, self._given_away()):
             await self.collect()
@@ -251,11 +260,11 @@ class LateBinding:
         now = self._with.clock.now()
         await self._book.commit(lambda before: before.allocate(nonce, tokens, now=now))
 
-    def _indexes(self, grant: Grant) -> Mapping[GPUUID, int]:
+    def _numbers(self, grant: Grant) -> Mapping[GPUUID, Numbers]:
         """Return the GPUs of a grant, if any may be used now."""
         if self._suspended is not None:
             raise _not_now(f"no GPU is shared on this node now: {self._suspended}")
-        return decision.indexes(grant, self._gpus)
+        return decision.numbers(grant, self._gpus)
 
     def _given_away(self) -> tuple[Grant, ...]:
         everybody = {grant.pod_uid: grant for grant in (*self._proving.values(), *self._book.ledger.grants)}

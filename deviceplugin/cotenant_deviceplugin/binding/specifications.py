@@ -11,6 +11,7 @@ from cotenant_api import errors
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin import files
 from cotenant_deviceplugin.binding import bases, cdi
+from cotenant_deviceplugin.binding.grants import Numbers
 from cotenant_deviceplugin.binding.ledger import Nonce
 from cotenant_deviceplugin.mps.backend import Edits
 
@@ -22,7 +23,7 @@ DELAY_SECONDS = 1.0
 class Specifications(Protocol):
     """What the container runtime can resolve."""
 
-    async def write(self, nonce: Nonce, gpus: Mapping[GPUUID, int], edits: Edits) -> None:
+    async def write(self, nonce: Nonce, gpus: Mapping[GPUUID, Numbers], edits: Edits) -> None:
         """Have the name resolve to these GPUs with these edits. Raises TemporaryError."""
 
     async def names(self) -> frozenset[Nonce]:
@@ -44,7 +45,7 @@ class SpecificationFiles:
         self._folder = folder
         self._gpus = gpus
 
-    async def write(self, nonce: Nonce, gpus: Mapping[GPUUID, int], edits: Edits) -> None:
+    async def write(self, nonce: Nonce, gpus: Mapping[GPUUID, Numbers], edits: Edits) -> None:
         """Write the file, if it is not there with this content."""
         await asyncio.to_thread(self._write, nonce, dict(gpus), edits)
 
@@ -56,7 +57,7 @@ class SpecificationFiles:
         """Remove their files, if they are there."""
         await asyncio.to_thread(self._remove, tuple(nonces))
 
-    def _write(self, nonce: Nonce, gpus: Mapping[GPUUID, int], edits: Edits) -> None:
+    def _write(self, nonce: Nonce, gpus: Mapping[GPUUID, Numbers], edits: Edits) -> None:
         try:
             text = json.dumps(cdi.specification(nonce, self._gpus.bases(gpus), edits), indent=1, sort_keys=True)
         except errors.InvalidInputError as error:

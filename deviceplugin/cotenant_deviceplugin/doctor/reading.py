@@ -13,6 +13,7 @@ from typing import Any, Final
 from cotenant_api import errors
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.binding import bases, toolkit
+from cotenant_deviceplugin.binding.grants import Numbers
 from cotenant_deviceplugin.doctor.machine import Configuration, Daemon, Machine
 from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.kubelet import paths
@@ -85,9 +86,9 @@ async def _driver(gpus: hardware.ManagedHardware) -> _Driver:
 async def _look(driver: hardware.Driver | None, devices: Sequence[hardware.Device], places: Places) -> bases.Look:
     if driver is None:
         return bases.Look()
-    indexes = {device.uuid: device.index for device in devices}
+    numbers = {device.uuid: Numbers(device.index, device.minor) for device in devices}
     maker = toolkit.Toolkit(places.driver)
-    return await bases.Bases(places.cdi_dirs, maker=maker).look(indexes, driver.driver_version)
+    return await bases.Bases(places.cdi_dirs, maker=maker).look(numbers, driver.driver_version)
 
 
 async def _daemon(gpu: GPUUID, places: Places) -> Daemon | None:

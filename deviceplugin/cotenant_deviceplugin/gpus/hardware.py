@@ -22,6 +22,7 @@ class Device:
 
     Attributes:
         index: its place among the node's GPUs, from 0.
+        minor: N of its device node /dev/nvidiaN, which need not be its index; None: the driver does not tell.
         model: as NVIDIA's feature discovery writes it (`NVIDIA-H200`).
         memory_mib: as NVML reports it.
         compute_capability: `"9.0"`.
@@ -30,6 +31,7 @@ class Device:
 
     uuid: GPUUID
     index: int
+    minor: int | None
     model: GPUModel
     memory_mib: int
     sm_count: int

@@ -188,6 +188,7 @@ class NVML:
         return hardware.Device(
             uuid=uuid,
             index=index,
+            minor=self._told(pynvml.nvmlDeviceGetMinorNumber, handle),
             model=models.model(pynvml.nvmlDeviceGetName(handle)),
             memory_mib=models.memory_mib(self._memory(handle).total),
             sm_count=models.sm_count(self._told(pynvml.nvmlDeviceGetNumGpuCores, handle), (major, minor)),

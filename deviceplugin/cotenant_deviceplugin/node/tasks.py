@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from cotenant_api import errors, gpunode
 from cotenant_api.names import GPUUID, PodUID
+from cotenant_deviceplugin.binding.grants import Numbers
 from cotenant_deviceplugin.gpus import hardware, xids
 from cotenant_deviceplugin.kube import cluster
 from cotenant_deviceplugin.kube.reflector import Reflector
@@ -140,7 +141,7 @@ class Tasks:
             of.offer()
             raise
         of.driver_fault = None
-        wanted = {gpu: each.index for gpu, each in of.devices.items() if not each.mig}
+        wanted = {gpu: Numbers(each.index, each.minor) for gpu, each in of.devices.items() if not each.mig}
         look = await of.bases.look(wanted, driver.driver_version)
         of.around.specification_fault = look.reason if wanted and len(look.missing) == len(wanted) else None
         of.unserved = _unlimited(of.devices) | dict.fromkeys(look.missing, UNSPECIFIED)

@@ -42,6 +42,7 @@ def devices(node: NodeName, *, model: SimulatedModel, count: int) -> tuple[hardw
         hardware.Device(
             uuid=gpu_uuid(node, index),
             index=index,
+            minor=index,
             model=model.name,
             memory_mib=model.memory_mib,
             sm_count=model.sm_count,
