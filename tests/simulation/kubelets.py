@@ -59,11 +59,10 @@ class Kubelet:
         uid = PodUID(pod["metadata"]["uid"])
         if pod["metadata"]["namespace"] == SYSTEM:
             return
-        known = self._pods.get(uid)
         if change.kind == "DELETED":
             self._pods.pop(uid, None)
-        elif known is None or _version(known) < _version(pod):
-            self._pods[uid] = pod
+        else:
+            self._know(uid, pod)
         self._look(uid)
 
     def _look(self, uid: PodUID) -> None:
@@ -167,8 +166,14 @@ class Kubelet:
             change = {"metadata": seen, "status": status}
             code, stored = await requests.stubbornly(self._link, "PATCH", f"{path}/status", change, strategic=True)
             if code == 200:
-                self._pods[uid] = stored
+                self._know(uid, stored)
                 return
+
+    def _know(self, uid: PodUID, pod: Object) -> None:
+        """Take a pod, unless a newer one is known: the reply to a write may come after its deletion was heard of."""
+        known = self._pods.get(uid)
+        if known is None or _version(known) < _version(pod):
+            self._pods[uid] = pod
 
 
 def _version(value: Object) -> int:
