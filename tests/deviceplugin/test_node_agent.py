@@ -230,10 +230,15 @@ def name_for_eviction(agent: NodeAgent, node: WholeNode, pid: int, *, published:
     agent.alarm.set()
 
 
-async def test_a_server_that_keeps_failing_asks_for_its_stayers_to_be_evicted(folder: Path) -> None:
+async def test_a_server_that_keeps_failing_asks_for_its_stayers_to_be_evicted_until_it_serves_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     node = WholeNode(folder)
     async with node.offering() as agent:
         await started(node, node.bind())
+        assert agent.machines is not None
+        says = [gpunode.MPS.FAULT]
+        monkeypatch.setattr(agent.machines, "evidence", lambda _: says[-1])
         node.run_process(51, UID)
         name_for_eviction(agent, node, 51, published=gpunode.MPS.FAULT)
         await quick.until(lambda: wanted(node) == {gpunode.EvictionReason.BLOCKS_RECOVERY})
@@ -241,6 +246,8 @@ async def test_a_server_that_keeps_failing_asks_for_its_stayers_to_be_evicted(fo
             'cotenant_evictions_total{reason="BlocksGPURecovery"} 1.0'
             in agent.metrics.text(exposition.Audience.ANYBODY).decode()
         )
+        says.append(gpunode.MPS.ACTIVE)
+        await quick.until(lambda: wanted(node) == set())
 
 
 async def test_only_tenants_are_asked_to_go_from_a_gpu_that_somebody_else_holds(folder: Path) -> None:

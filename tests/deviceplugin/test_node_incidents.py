@@ -61,6 +61,30 @@ async def test_a_pod_that_is_gone_is_asked_for_no_longer() -> None:
     assert made.evict([PodUID(UID)]) == {}
 
 
+async def test_a_pod_may_stay_when_each_gpu_that_it_blocked_has_recovered() -> None:
+    """An Eviction may wait for long: for a budget, or for an extender that is away."""
+    changes = list[None]()
+    made = told(fakes.FakeCluster())
+    for gpu in ("GPU-1", "GPU-2"):
+        made.blocking(GPUUID(gpu), [PodUID(UID)])
+    made.changed = lambda: changes.append(None)
+    made.recovered(GPUUID("GPU-1"))
+    assert list(made.evict([PodUID(UID)])) == [UID]
+    for _ in range(2):
+        made.recovered(GPUUID("GPU-2"))
+    assert (made.evict([PodUID(UID)]), len(changes)) == ({}, 1)
+    made.blocking(GPUUID("GPU-2"), [PodUID(UID)])
+    assert list(made.evict([PodUID(UID)])) == [UID]
+
+
+async def test_overuse_stands_though_the_gpu_recovers() -> None:
+    made = told(fakes.FakeCluster())
+    made.overused([overuse(evict=True)])
+    made.blocking(GPUUID("GPU-1"), [PodUID(UID)])
+    made.recovered(GPUUID("GPU-1"))
+    assert made.evict([PodUID(UID)]) == {UID: gpunode.EvictionReason.MEMORY_OVERUSE}
+
+
 async def test_a_pod_is_asked_for_whose_event_nobody_takes() -> None:
     api = fakes.FakeCluster()
     refused = cluster.RefusedError("403: the namespace is being terminated")
@@ -77,19 +101,22 @@ def test_the_name_of_an_event_is_one_for_a_long_name_too() -> None:
     assert made["metadata"]["name"].startswith(f"{'a' * (manifests.MAX_EVENT_STEM - 1)}.")
 
 
-async def test_overuse_without_eviction_is_only_told() -> None:
-    api = fakes.FakeCluster()
-    made = told(api)
-    over = Overuse(
+def overuse(*, evict: bool) -> Overuse:
+    return Overuse(
         pod_uid=PodUID(UID),
         namespace=Namespace("team"),
         pod="train",
         gpu=GPUUID("G"),
         used_mib=2,
         limit_mib=1,
-        evict=False,
+        evict=evict,
     )
-    made.overused([over])
+
+
+async def test_overuse_without_eviction_is_only_told() -> None:
+    api = fakes.FakeCluster()
+    made = told(api)
+    made.overused([overuse(evict=False)])
     await working(made)
     assert (made.evict([PodUID(UID)]), len(api.objects)) == ({}, 1)
 

@@ -59,6 +59,7 @@ class Incidents:
         self._under_way: set[tuple[PodUID, str]] = set()
         self._refused: dict[PodUID, str] = {}
         self._evict: dict[PodUID, gpunode.EvictionReason] = {}
+        self._blocking: dict[GPUUID, frozenset[PodUID]] = {}
 
     def evict(self, living: Collection[PodUID]) -> dict[PodUID, gpunode.EvictionReason]:
         """Who should be evicted and why, of those that live."""
@@ -78,6 +79,16 @@ class Incidents:
         for uid in uids:
             self._about((uid,), BLOCKS, message)
             self._ask(uid, gpunode.EvictionReason.BLOCKS_RECOVERY, message)
+            self._blocking[gpu] = self._blocking.get(gpu, frozenset()) | {uid}
+
+    def recovered(self, gpu: GPUUID) -> None:
+        """Take back what was asked because of a GPU that has recovered by itself: nobody is to go for nothing."""
+        for uid in self._blocking.pop(gpu, frozenset()):
+            elsewhere = any(uid in uids for uids in self._blocking.values())
+            if self._evict.get(uid) is gpunode.EvictionReason.BLOCKS_RECOVERY and not elsewhere:
+                del self._evict[uid]
+                self._log.warning("pod %s: %s has recovered, and it may stay", uid, gpu)
+                self.changed()
 
     def faulted(self, gpu: GPUUID, fault: gpunode.Fault) -> None:
         """Tell the pods that it concerns of a fatal fault of a GPU."""

@@ -244,6 +244,8 @@ class Tasks:
         of = self._of
         before = of.health.records[gpu].fault
         mps = of.machines.evidence(gpu) if of.machines else gpunode.MPS.NOT_USED
+        if mps is gpunode.MPS.ACTIVE:
+            of.incidents.recovered(gpu)
         held = of.witnesses.taken(gpu)
         of.health.weigh(
             gpu,

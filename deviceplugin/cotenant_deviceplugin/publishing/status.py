@@ -247,7 +247,7 @@ def _present(
             tenants.memory_by_pod(usage, machine.owners),
             old,
             alone=observed.alone.get(device.uuid, {}),
-            evict=view.evict,
+            evict=tenants.to_evict(view.evict, old, serves=state.mps is gpunode.MPS.ACTIVE),
         ),
         last_fault=state.last_fault,
     )
@@ -278,7 +278,9 @@ def _absent(gpu: gpunode.GPU, machine: Machine, holders: Iterable[Holder]) -> gp
         "reason": UNREADABLE_REASON if machine.fault else LOST_REASON,
         "utilization_percent": None,
         "memory_used_mib": None,
-        "tenants": tenants.tenants(tenants.held(gpu.uuid, holders), {}, gpu, alone={}, evict={}),
+        "tenants": tenants.tenants(
+            tenants.held(gpu.uuid, holders), {}, gpu, alone={}, evict=tenants.to_evict({}, gpu, serves=False)
+        ),
     }
     return gpu.model_copy(update=changes)
 

@@ -82,8 +82,6 @@ def tenants(
 ) -> tuple[gpunode.Tenant, ...]:
     """Return the tenants of a GPU, each with its memory (MiB), its peak, its time alone, and whether it should go."""
     known = _known(old)
-    # Nothing that was asked for is taken back, by an agent that was started again neither.
-    wanted = {uid: entry.evict for uid, entry in known.items()} | dict(evict)
     peaks = {uid: entry.memory_peak_mib for uid, entry in known.items()}
     times = {uid: Alone.published(entry) for uid, entry in known.items()} | dict(alone)
     made = [
@@ -96,11 +94,26 @@ def tenants(
             memory_limit_mib=booking.memory_mib or None,
             alone_seconds=times.get(each.uid, Alone()).whole_seconds,
             alone_utilization_percent=times.get(each.uid, Alone()).mean_percent,
-            evict=wanted.get(each.uid),
+            evict=evict.get(each.uid),
         )
         for each, booking in held_by
     ]
     return tuple(made[:MAX_TENANTS])
+
+
+def to_evict(
+    asked: Mapping[PodUID, gpunode.EvictionReason], old: gpunode.GPU | None, *, serves: bool
+) -> Mapping[PodUID, gpunode.EvictionReason]:
+    """Return who should go, of a GPU as it was published and of those that are asked for now.
+
+    What an agent asked for stands when it is started again. `serves`: the GPU's MPS server does, so that no tenant
+    keeps it from recovering any more.
+    """
+    settled = gpunode.EvictionReason.BLOCKS_RECOVERY if serves else None
+    before = {
+        uid: entry.evict for uid, entry in _known(old).items() if entry.evict is not None and entry.evict is not settled
+    }
+    return before | dict(asked)
 
 
 def memory_by_pod(usage: hardware.Usage | None, owners: Mapping[int, PodUID]) -> dict[PodUID, int]:
