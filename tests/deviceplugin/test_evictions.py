@@ -31,18 +31,27 @@ def test_who_ended_is_told_of_with_the_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "wanted", "then"), [(None, None, None), (None, BLOCKS, BLOCKS), (BLOCKS, None, BLOCKS)]
+    ("before", "asked", "serves", "then"),
+    [
+        (None, None, False, None),
+        (None, BLOCKS, False, BLOCKS),
+        (BLOCKS, None, False, BLOCKS),
+        (BLOCKS, None, True, None),
+        (BLOCKS, BLOCKS, True, BLOCKS),
+        (OVERUSE, None, True, OVERUSE),
+    ],
 )
-def test_what_was_asked_for_stands_also_after_a_restart(
+def test_who_was_to_go_stays_named_also_after_a_restart_until_the_gpu_serves_if_that_was_why(
     before: gpunode.EvictionReason | None,
-    wanted: gpunode.EvictionReason | None,
+    asked: gpunode.EvictionReason | None,
+    serves: bool,
     then: gpunode.EvictionReason | None,
 ) -> None:
-    asked = {} if wanted is None else {UID: wanted}
-    found = gpu(UID, evict=before)
+    old = gpu(UID, evict=before)
+    evict = tenants.to_evict({} if asked is None else {UID: asked}, old, serves=serves)
     booked = placement.Placement.from_object(fakes.placement(fakes.PodSpec()), source="test")
     holder = tenants.Holder(uid=UID, namespace=Namespace("team"), pod="train", booked=booked)
-    (told,) = tenants.tenants([(holder, holder.booked.gpus[0])], {}, found, alone={}, evict=asked)
+    (told,) = tenants.tenants([(holder, holder.booked.gpus[0])], {}, old, alone={}, evict=evict)
     assert told.evict is then
 
 

@@ -9,7 +9,7 @@ from cotenant_api import conditions, gpunode
 from cotenant_api.names import GPUModel, PodUID
 from cotenant_deviceplugin import pods
 from cotenant_deviceplugin.gpus import hardware
-from cotenant_deviceplugin.publishing import status, tenants
+from cotenant_deviceplugin.publishing import status
 from cotenant_deviceplugin.simulated import gpus as simulated
 from cotenant_deviceplugin.simulated import models
 from deviceplugin import fakes
@@ -190,20 +190,6 @@ def test_no_mps_server_is_claimed() -> None:
 def test_a_gpu_whose_usage_cannot_be_read_tells_none() -> None:
     second = of().gpus[1]
     assert (second.utilization_percent, second.memory_used_mib) == (None, None)
-
-
-@pytest.mark.parametrize("reason", list(gpunode.EvictionReason))
-@pytest.mark.parametrize("serves", [True, False])
-def test_who_was_to_go_stays_named_until_the_gpu_serves_if_that_was_why(
-    reason: gpunode.EvictionReason, serves: bool
-) -> None:
-    """As by an agent that was started again: it knows of no reason of its own."""
-    before = of(bound())
-    named = before.gpus[0].tenants[0].model_copy(update={"evict": reason})
-    old = before.gpus[0].model_copy(update={"tenants": (named,)})
-    stands = not (serves and reason is gpunode.EvictionReason.BLOCKS_RECOVERY)
-    assert tenants.to_evict({}, old, serves=serves) == ({named.pod_uid: reason} if stands else {})
-    assert tenants.to_evict({named.pod_uid: reason}, old, serves=serves) == {named.pod_uid: reason}
 
 
 def test_a_gpu_that_vanishes_stays_closed_while_it_is_held() -> None:
