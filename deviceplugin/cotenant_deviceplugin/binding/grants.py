@@ -1,11 +1,12 @@
 """What late binding asks of the GPUs and of the API server, as interfaces and their values. No I/O."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 from cotenant_api import placement
 from cotenant_api.names import GPUUID, Namespace, PodUID
 from cotenant_deviceplugin import pods
+from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.kubelet.owners import Listed, Recorded
 from cotenant_deviceplugin.mps.backend import Edits
 
@@ -37,6 +38,11 @@ class Numbers:
 
     index: int
     minor: int | None
+
+    @classmethod
+    def of(cls, device: hardware.Device) -> Self:
+        """Return those of a device."""
+        return cls(device.index, device.minor)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -86,7 +86,7 @@ async def _driver(gpus: hardware.ManagedHardware) -> _Driver:
 async def _look(driver: hardware.Driver | None, devices: Sequence[hardware.Device], places: Places) -> bases.Look:
     if driver is None:
         return bases.Look()
-    numbers = {device.uuid: Numbers(device.index, device.minor) for device in devices}
+    numbers = {device.uuid: Numbers.of(device) for device in devices}
     maker = toolkit.Toolkit(places.driver)
     return await bases.Bases(places.cdi_dirs, maker=maker).look(numbers, driver.driver_version)
 

@@ -221,7 +221,7 @@ class NodeAgent:
     def offer(self) -> None:
         """Tell late binding what may be handed out, when that has changed."""
         served = {
-            gpu: grants.ServedGPU(numbers=grants.Numbers(device.index, device.minor), closed=self.closed(gpu))
+            gpu: grants.ServedGPU(numbers=grants.Numbers.of(device), closed=self.closed(gpu))
             for gpu, device in self.devices.items()
         }
         offered = (served, self.suspended())

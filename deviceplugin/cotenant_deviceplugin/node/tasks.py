@@ -141,7 +141,7 @@ class Tasks:
             of.offer()
             raise
         of.driver_fault = None
-        wanted = {gpu: Numbers(each.index, each.minor) for gpu, each in of.devices.items() if not each.mig}
+        wanted = {gpu: Numbers.of(each) for gpu, each in of.devices.items() if not each.mig}
         look = await of.bases.look(wanted, driver.driver_version)
         of.around.specification_fault = look.reason if wanted and len(look.missing) == len(wanted) else None
         of.unserved = _unlimited(of.devices) | dict.fromkeys(look.missing, UNSPECIFIED)
