@@ -64,6 +64,7 @@ class Incidents:
     def evict(self, living: Collection[PodUID]) -> dict[PodUID, gpunode.EvictionReason]:
         """Who should be evicted and why, of those that live."""
         self._evict = {uid: reason for uid, reason in self._evict.items() if uid in living}
+        self._blocking = {gpu: uids.intersection(living) for gpu, uids in self._blocking.items()}
         return dict(self._evict)
 
     def overused(self, found: Iterable[Overuse]) -> None:
