@@ -80,6 +80,23 @@ async def test_suspend_edit_and_resume_runs_what_the_edit_says(cluster: Cluster)
     assert cluster.attempts()[0]["spec"]["backoffLimit"] == 2
 
 
+async def test_an_edit_acts_also_where_the_job_controller_counts_late_that_the_pods_are_gone(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*RUN, "count_pods")
+    edit(cluster, template=objects.template(image="busybox:2"))
+    await cluster.settle()
+    edit(cluster, suspend=True)
+    await cluster.run("stop_suspended", "reap")
+    edit(cluster, suspend=False)
+    await cluster.settle()
+    assert image(cluster) == "busybox"
+    assert cluster.condition("Queued")["reason"] == "PreviousPodsEnding"
+    assert "former spec" in cluster.condition("Current")["message"]
+    await cluster.run("count_pods", *RUN)
+    assert (jobs(cluster), image(cluster)) == (["train-1"], "busybox:2")
+    assert cluster.condition("Current")["status"] == "True"
+
+
 async def test_what_runs_is_left_alone_and_the_status_goes_on_saying_so(cluster: Cluster) -> None:
     cluster.apply(objects.dljob())
     await cluster.run(*RUN)

@@ -20,7 +20,9 @@ from operator_kit.server import Fault
 Json = dict[str, Any]
 
 LIFE = ("create_pods", "place", "run_pods", "fail", "create_pods", "place", "run_pods", "succeed")
-PROGRAMS = ("create_pods", "stop_suspended", "roll_out", "place", "run_pods", "succeed", "fail", "reap", "count_quota")
+PODS = ("create_pods", "stop_suspended", "roll_out", "place", "run_pods", "succeed", "fail", "reap")
+COUNTS = ("count_pods", "count_quota")
+PROGRAMS = (*PODS, *COUNTS)
 NEIGHBOURS = ("admit", "hold", "autoscale")
 LABELS = ("take_labels", "put_labels", "surge", "retire")
 ENDS = (
@@ -285,7 +287,7 @@ class History(steps.Befallen):
         self.unseen = False
         for _ in range(4):
             await self.cluster.advance(400)
-            await self.cluster.run("stop_suspended", "judge", "enforce_deadlines", "roll_out", "reap", "count_quota")
+            await self.cluster.run("stop_suspended", "judge", "enforce_deadlines", "roll_out", "reap", *COUNTS)
             await self.cluster.run("conclude")
             self.check_edits()
             await self.cluster.run("admit", "autoscale", "create_pods", "place", "run_pods", "succeed")

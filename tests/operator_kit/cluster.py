@@ -257,6 +257,13 @@ class Cluster(ends.Ends, neighbours.Neighbours, successes.Successes):
         """What the quota controller does: count the pods that have not ended."""
         quotas.recount(self.server)
 
+    def count_pods(self) -> None:
+        """What the Job controller does at the end of a sync, later than what it does to pods: count them."""
+        for job in self.attempts():
+            living = sum(pod["status"]["phase"] in ("Pending", "Running") for pod in self._pods_of(job))
+            if job.get("status", {}).get("active", 0) != living:
+                self.server.change("jobs", job["metadata"]["name"], _active(living))
+
     def reap(self) -> None:
         """What kubelets do: end the pods that are being deleted."""
         self.server.reap()
@@ -399,6 +406,10 @@ def _suspended(job: Json, *, present: bool) -> None:
     others = [item for item in job["status"].get("conditions", ()) if item["type"] != "Suspended"]
     if present or len(others) < len(job["status"].get("conditions", ())):
         job["status"]["conditions"] = [*others, *([{"type": "Suspended", "status": "True"}] if present else ())]
+
+
+def _active(count: int) -> Callable[[Json], None]:
+    return lambda job: job.update(status={**job.get("status", {}), "active": count})
 
 
 def _index(pod: Json) -> int:

@@ -80,6 +80,8 @@ def ignored(observed: Observed, spec: dljob.Spec, current: views.Job) -> str | N
             f"Job {name} waits, and is left as it is: what its attempt takes over stands on it alone, as the Job "
             "before it was deleted; the change applies to a next attempt, or delete the DLJob and create it again"
         )
+    if current.suspended:
+        return f"Job {name} was made from a former spec: pods of it that were stopped have not ended yet"
     return (
         f"Job {name} has its GPUs and is left as it is: the change applies to a next attempt, if any; to have it now, "
         "set spec.suspend to true, and to false when its pods have ended"

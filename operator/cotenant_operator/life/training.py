@@ -268,8 +268,7 @@ def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: vi
         return Stage(actions=(change,), attempt=current.attempt, workload=True, ending=True)
     hold = holding.look(observed, spec, current, now)
     if hold.why is None and current.suspended:
-        own = (pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid)
-        hold = replace(hold, why=_until_ended("that were stopped", own))
+        hold = replace(hold, why=_until_stopped(observed, current))
     if switching.turn(spec, current, hold) is Turn.END and current.problem is None:
         over = attempts.ending(observed, spec, current, cause=carried.Cause.SUSPENDED, message="spec.suspend is true")
         change = attempts.end_early(current, over)
@@ -315,6 +314,19 @@ def _until_ended(which: str, pods: Iterable[views.Pod]) -> Blocked | None:
     if not living:
         return None
     message = f"waiting for pods {which} to end: {', '.join(living[:8])}"
+    return Blocked(reason=reasons.PREVIOUS_PODS_ENDING, message=message)
+
+
+def _until_stopped(observed: Observed, current: views.Job) -> Blocked | None:
+    """Wait for the pods of a suspended Job to end, and to be counted so; None: they have, and are.
+
+    The Job controller counts them after it has deleted them. Until then nobody knows whether they have their GPUs, and
+    a Job that is resumed is not made again from a spec that was changed.
+    """
+    living = _until_ended("that were stopped", (pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid))
+    if living is not None or not current.active:
+        return living
+    message = f"waiting for the Job controller to count the end of its pods that were stopped: {current.active}"
     return Blocked(reason=reasons.PREVIOUS_PODS_ENDING, message=message)
 
 
