@@ -8,6 +8,7 @@ from cotenant_api import names
 from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
+from cotenant_extender.queue import roster
 from extender import builders, forgetful
 from extender.builders import NOW
 from extender.queueing import evicted, queue, words
@@ -46,6 +47,23 @@ def test_a_gang_leaves_when_it_has_run_since_its_first_pod_for_the_longest_of_it
     assert evicted(source, now=NOW + 29) == []
     started(source, "b", seconds=29)
     assert evicted(source, now=NOW + 31) == ["a", "b"]
+
+
+def test_a_gang_is_looked_at_once_for_all_of_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, gpus = builders.cluster(gpus=8), range(8)
+    notes = builders.gang("g", 8)
+    builders.put(source, *(builders.bound(f"m{gpu}", 80, "n0", f"GPU-n0-{gpu}", annotations=notes) for gpu in gpus))
+    held, standing, asked = roster.Roster(), roster.standing_of, list[PodUID]()
+
+    def counted(of: ledger.Ledger, uid: PodUID) -> roster.Standing:
+        asked.append(uid)
+        return standing(of, uid)
+
+    monkeypatch.setattr(roster, "standing_of", counted)
+    assert held.update(source, source.seen())
+    assert held.pods[held.pods > 0].tolist() == [8] * 8
+    # Each for itself, and once all for the gang.
+    assert len(asked) == 2 * 8
 
 
 def test_a_young_pod_of_an_old_gang_protects_nobody() -> None:

@@ -106,7 +106,7 @@ DEFECTS: Final = (
     Defect(
         "a pod that is leaving keeps its gang",
         "queue/roster.py",
-        "if mate == uid or standing_of(source, mate) is not Standing.LEAVING]",
+        "if standing_of(source, mate) is not Standing.LEAVING]",
         "]",
         "who is leaving already protects nobody",
     ),

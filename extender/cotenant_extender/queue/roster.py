@@ -153,9 +153,9 @@ class Roster:
             self._allocate(nodes, gpus, most)
             self._rows, self._clock, self._epoch = seen.rows, -1, source.runs.epoch
             self.uids = [[] for _ in seen.nodes]
-        behind = self._behind(seen)
+        behind, gangs = self._behind(seen), _Gangs(source)
         for row in behind[:ROWS]:
-            self._write(source, row, seen.nodes[row])
+            self._write(source, row, seen.nodes[row], gangs)
             self._outdated.discard(seen.nodes[row].name)
             self._clock = max(self._clock, int(seen.versions[row]))
         return len(behind) <= ROWS
@@ -191,9 +191,9 @@ class Roster:
         for name, kind in _FIELDS.items():
             setattr(self, name, np.zeros((nodes, gpus, tenants), dtype=kind))
 
-    def _write(self, source: ledger.Ledger, row: int, node: view.Node) -> None:
+    def _write(self, source: ledger.Ledger, row: int, node: view.Node, gangs: "_Gangs") -> None:
         self.uids[row] = [[tenant.uid for tenant in gpu.tenants] for gpu in node.gpus]
-        values = [_described(source, tenant) for gpu in node.gpus for tenant in gpu.tenants]
+        values = [_described(source, tenant, gangs) for gpu in node.gpus for tenant in gpu.tenants]
         slots = [slot for slot, gpu in enumerate(node.gpus) for _ in gpu.tenants]
         places = [place for gpu in node.gpus for place in range(len(gpu.tenants))]
         for name, column in zip(_FIELDS, zip(*values, strict=True) if values else _NOBODY, strict=True):
@@ -236,18 +236,58 @@ def together(source: ledger.Ledger, uid: PodUID) -> list[PodUID]:
     A mate that is leaving already need not be evicted, so it protects nobody while it does.
     """
     record = source.pods.get(uid)
-    mates = [] if record is None else [mate.uid for mate in _mates(source, record) if mate.uid in source.claims]
-    return [mate for mate in mates if mate == uid or standing_of(source, mate) is not Standing.LEAVING] or [uid]
+    mates = [] if record is None else _staying(source, record)
+    return mates if uid in mates else [*mates, uid]
+
+
+def _staying(source: ledger.Ledger, record: records.Pod) -> list[PodUID]:
+    """Return the pods of a pod's gang that hold GPUs and are not leaving."""
+    mates = [mate.uid for mate in _mates(source, record) if mate.uid in source.claims]
+    return [mate for mate in mates if standing_of(source, mate) is not Standing.LEAVING]
 
 
 def _mates(source: ledger.Ledger, record: records.Pod) -> Collection[records.Pod]:
     """Return the pods of a pod's gang, if the policy lets gangs be as large; else the pod alone."""
-    alone, gang = [record], record.gang
+    gang = _gang_of(source, record)
+    return [record] if gang is None else source.index.gangs[gang].values()
+
+
+def _gang_of(source: ledger.Ledger, record: records.Pod) -> pod.GangKey | None:
+    """Return the gang with which a pod leaves; None: it is of none, or of one that is larger than gangs may be."""
+    gang = record.gang
     if gang is None or source.policy is None:
-        return alone
+        return None
     if source.index.gang_of(record) is None or gang.size > source.policy.spec.queue.max_gang_size:
-        return alone
-    return source.index.gangs[gang].values()
+        return None
+    return gang
+
+
+class _Gangs:
+    """What holds for all pods of a gang, worked out once for all of its tenants: only while nothing changes."""
+
+    def __init__(self, source: ledger.Ledger) -> None:
+        self._source = source
+        self._staying: dict[pod.GangKey, frozenset[PodUID]] = {}
+        self._ready: dict[pod.GangKey, float] = {}
+
+    def leaving_with(self, record: records.Pod) -> int:
+        """Return how many pods are evicted with one that holds GPUs, itself among them: see `together`."""
+        gang = _gang_of(self._source, record)
+        if gang is None:
+            return 1
+        staying = self._staying.get(gang)
+        if staying is None:
+            staying = self._staying[gang] = frozenset(_staying(self._source, record))
+        return len(staying) + (record.uid not in staying)
+
+    def ready_at(self, record: records.Pod) -> float:
+        """Return from when a pod may be evicted: see `ready_at`."""
+        gang = _gang_of(self._source, record)
+        if gang is None:
+            return ready_at(self._source, record)
+        if gang not in self._ready:
+            self._ready[gang] = ready_at(self._source, record)
+        return self._ready[gang]
 
 
 def _begun(source: ledger.Ledger, uid: PodUID, last: records.Pod | None) -> float:
@@ -261,10 +301,9 @@ def _begun(source: ledger.Ledger, uid: PodUID, last: records.Pod | None) -> floa
     return next((time for time in times if time is not None), math.nan)
 
 
-def _described(source: ledger.Ledger, tenant: view.Tenant) -> tuple[float, ...]:
+def _described(source: ledger.Ledger, tenant: view.Tenant, gangs: _Gangs) -> tuple[float, ...]:
     """Return the values of `_FIELDS`."""
     record, claim = source.pods.get(tenant.uid), source.claims[tenant.uid]
-    mates = together(source, tenant.uid)
     last = record or source.graves.pods.get(tenant.uid)
     tenure = tenures.UNKNOWN if last is None else last.tenure
     return (
@@ -273,8 +312,8 @@ def _described(source: ledger.Ledger, tenant: view.Tenant) -> tuple[float, ...]:
         tenant.share,
         tenant.memory_mib,
         bool(tenant.suspect),
-        len(mates),
-        0.0 if record is None else ready_at(source, record),
+        1 if record is None else gangs.leaving_with(record),
+        0.0 if record is None else gangs.ready_at(record),
         0.0 if record is None or record.started is None else record.started,
         claim.share,
         claim.host.cpu_millis,
