@@ -85,6 +85,8 @@ def test_a_look_is_what_a_new_one_would_be(placement: str, events: list[tuple[st
         for mine, other in zip(offers.needs, anew.needs, strict=True):
             here, there = np.broadcast_arrays(mine, other)
             assert np.array_equal(here, there)
+        for row, slot in np.argwhere(anew.cells).tolist():
+            assert rules.on_gpu(seen, request, row, slot) == anew.needs.at(row, slot)
         assert kept.choose(request, source.known) == placing.choose(seen, request, source.known)
 
 

@@ -50,19 +50,24 @@ class ByRow(Generic[T]):
         return self.scores(offers, known, self.basis(offers.fleet, known))
 
 
+def _by_row(score: Score) -> ByRow[object]:
+    """Return a score that rests on nothing but rows and what is known of situations."""
+    return ByRow(lambda _source, known: known.situations, lambda offers, known, _basis: score(offers, known))
+
+
 PLACEMENTS: Mapping[packingpolicy.Placement, Score] = MappingProxyType(
     {
         packingpolicy.Placement.FIRST_FIT: first_fit.score,
-        packingpolicy.Placement.BEST_FIT: best_fit.score,
-        packingpolicy.Placement.SPREAD: spread.score,
+        packingpolicy.Placement.BEST_FIT: ByRow(best_fit.basis, best_fit.scores),
+        packingpolicy.Placement.SPREAD: _by_row(spread.score),
         packingpolicy.Placement.FGD: ByRow(fgd.basis, fgd.scores),
         packingpolicy.Placement.DUAL_PRICE: ByRow(dual_price.basis, dual_price.scores),
         packingpolicy.Placement.INTERFERENCE: interference.score,
         packingpolicy.Placement.EXCLUSIVE: exclusive.score,
         packingpolicy.Placement.REACTIVE: reactive.score,
-        packingpolicy.Placement.MEMORY_ONLY: memory_only.score,
-        packingpolicy.Placement.SM_PERCENT: sm_percent.score,
-        packingpolicy.Placement.MEM_PERCENT: mem_percent.score,
+        packingpolicy.Placement.MEMORY_ONLY: _by_row(memory_only.score),
+        packingpolicy.Placement.SM_PERCENT: _by_row(sm_percent.score),
+        packingpolicy.Placement.MEM_PERCENT: _by_row(mem_percent.score),
         packingpolicy.Placement.RANDOM: random_fit.score,
     }
 )

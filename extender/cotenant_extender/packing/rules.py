@@ -165,6 +165,16 @@ def of_models(source: fleet.Fleet, request: view.Request) -> Needs:
     return needed._replace(share=np.maximum(share, parts))
 
 
+def on_gpu(source: fleet.Fleet, request: view.Request, row: int, slot: int) -> tuple[int, int]:
+    """Return the hundredths and MiB that a pod needs on one GPU, as `of_models` says of all."""
+    if request.demand.share == 0:
+        return 0, 0
+    found = needs.on_gpu(request.demand, source.nodes[row].gpus[slot], source.policy)
+    if isinstance(found, Cause):
+        return of_models(source, request).at(row, slot)
+    return found.share, found.booked_mib(int(source.bookable_mib[row, slot])) if found.memory_checked else 0
+
+
 def _of_models(source: fleet.Fleet, request: view.Request) -> Needs:
     if request.demand.share == 0:
         return Needs(0, 0, 0)

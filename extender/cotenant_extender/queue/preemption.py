@@ -153,12 +153,13 @@ class _Search:
         self._field, self._priority, self._evicts = field, priority, evicts
         self._scene = self._begun()
         self._leavers: set[PodUID] = set()
-        self._failed: set[Hashable] = set()
-        self._emptier: set[NodeName] = set()
+        self._emptier: dict[Hashable, set[NodeName]] = {}
         self._blocking = keeping
         self._blockers: dict[PodUID, blocking.Blockers] = {}
         self._placed: list[tuple[view.Request, int, tuple[int, ...]]] = []
         self._ways: dict[Hashable, Iterator[ways.Way]] = {}
+        self._parties: dict[PodUID, frozenset[PodUID]] = {}
+        self._may: dict[frozenset[PodUID], bool] = {}
         self._open = leavers.others(field.source, field.seen, field.held, field.staying)
         standing = np.where(self._open, field.held.standing, roster.Standing.FIXED)
         self._standing = standing
@@ -203,7 +204,8 @@ class _Search:
         self._leavers |= way.leaving
         self._scene.put(request, way.row, way.slots)
         self._placed.append((request, way.row, way.slots))
-        self._emptier.add(self._field.seen.nodes[way.row].name)
+        for names in self._emptier.values():
+            names.add(self._field.seen.nodes[way.row].name)
         return way.row, way.slots
 
     def _fits(self, request: view.Request) -> tuple[int, tuple[int, ...]] | None:
@@ -211,12 +213,14 @@ class _Search:
 
         Where a pod like it found none, only nodes left since may help.
         """
-        if request.fit_key not in self._failed:
+        since = self._emptier.get(request.fit_key)
+        if since is None:
             found = self._scene.place(request, self._field.source.known)
-            if found is None:
-                self._failed.add(request.fit_key)
-            return found
-        return self._scene.place_on(request, sorted(self._emptier))
+        else:
+            found = self._scene.place_on(request, sorted(since))
+        if found is None:
+            self._emptier[request.fit_key] = set()
+        return found
 
     def _unblocked(self, request: view.Request) -> view.Request:
         """Return a request that also takes the nodes which only pods that may leave keep it away from."""
@@ -331,20 +335,35 @@ class _Search:
 
     def _checked(self, request: view.Request, row: int, slots: tuple[int, ...], leaving: list[PodUID]) -> _Way | None:
         """Return the way by the rules themselves, with nobody leaving who need not; None where it does not work."""
-        source = self._field.source
         in_the_way = self._blockers[request.demand.uid].get(self._field.seen.nodes[row].name, ())
-        parties = {frozenset(roster.together(source, uid)) for uid in (*leaving, *in_the_way)}
-        if not all(self._may_leave(uid) for party in parties for uid in party):
+        parties = {self._party(uid) for uid in (*leaving, *in_the_way)}
+        if not all(map(self._party_may_leave, parties)):
             return None
         if not self._scene.takes(request, row, slots, frozenset().union(*parties)):
             return None
         for party in sorted(parties, key=self._cost, reverse=True):
             fewer = parties - {party}
+            if not fewer:
+                # It fits nowhere with nobody gone.
+                break
             if party.isdisjoint(in_the_way) and self._scene.takes(request, row, slots, frozenset().union(*fewer)):
                 parties = fewer
         everyone = frozenset().union(*parties)
         highest, pods, lost, _ = self._cost(everyone)
         return _Way((highest, pods, lost, row, slots), row, slots, everyone)
+
+    def _party(self, uid: PodUID) -> frozenset[PodUID]:
+        """Return who leaves with a pod."""
+        found = self._parties.get(uid)
+        if found is None:
+            found = self._parties[uid] = frozenset(roster.together(self._field.source, uid))
+        return found
+
+    def _party_may_leave(self, party: frozenset[PodUID]) -> bool:
+        found = self._may.get(party)
+        if found is None:
+            found = self._may[party] = all(self._may_leave(uid) for uid in party)
+        return found
 
     def _may_leave(self, uid: PodUID) -> bool:
         record = self._field.source.pods.get(uid)

@@ -63,9 +63,8 @@ class Scene:
 
     def put(self, request: view.Request, row: int, slots: Sequence[int]) -> None:
         """Put a pod on these GPUs."""
-        needed = rules.of_models(self.fleet, request)
         for slot in slots:
-            share, memory = needed.at(row, slot)
+            share, memory = rules.on_gpu(self.fleet, request, row, slot)
             self.fleet.take(row, slot, request, share=share, memory_mib=memory)
         self.fleet.stamp(row)
         self.fleet.free_share[row] -= request.demand.share
