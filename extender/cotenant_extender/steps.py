@@ -19,6 +19,9 @@ It only ever asks between two steps, and does one step all the same: else whoeve
 BEGIN = 0.5
 """Up to this part of the time something else is begun that may take as long again."""
 
+BEGIN_LONG = 0.2
+"""Up to this part something is begun that may take longer than all of the time."""
+
 
 def never(_part: float) -> bool:
     """There is time."""

@@ -9,7 +9,7 @@ from cotenant_api.names import NodeName, PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records, verbs
 from cotenant_extender.packing import placing
-from cotenant_extender.queue import earmarking, seating
+from cotenant_extender.queue import seating
 from extender import builders
 from extender.builders import NOW
 from extender.queueing import booked, end, full, held, lift, lifted, member, ordered, queue, run, told
@@ -269,11 +269,25 @@ def test_a_gang_of_which_one_pod_gets_no_place_in_the_end_is_promised_nothing(mo
         return chosen(*arguments) if places.pop(0) else None
 
     monkeypatch.setattr(placing, "chosen", found)
-    monkeypatch.setattr(earmarking, "fits_together", lambda *_: True)
     found_seats = [seating.Seat(0, (0,)), seating.Seat(1, (0,)), seating.Seat(1, (0,))]
     monkeypatch.setattr(seating, "seats", lambda *_, **__: found_seats)
     assert lifted(source) == []
     assert booked(source) == {}
+
+
+@pytest.mark.parametrize(("gpus", "placed"), [(3, ["a", "b", "c"]), (2, [])])
+def test_where_a_gang_fits_is_worked_out_once(monkeypatch: pytest.MonkeyPatch, gpus: int, placed: list[str]) -> None:
+    source = builders.cluster(gpus=gpus)
+    builders.put(source, member("a", 100), member("b", 100), member("c", 100))
+    seats, asked = seating.seats, list[int]()
+
+    def counted(*arguments: Any, **named: Any) -> list[seating.Seat] | None:
+        asked.append(1)
+        return seats(*arguments, **named)
+
+    monkeypatch.setattr(seating, "seats", counted)
+    assert lifted(source) == placed
+    assert len(asked) == 1
 
 
 SURPLUS = "the gang has its 2 pods without this one: give the pods of another job a gang of another name"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from cotenant_extender.ledger import ledger
-from cotenant_extender.queue import earmarking, order, planning, reporting
+from cotenant_extender.queue import earmarking, order, planning, reporting, seating
 from extender import builders
 from extender.builders import NOW
 from extender.queueing import held, run, runs, teller
@@ -77,13 +77,13 @@ def passes(source: ledger.Ledger, between: Callable[[int], None], *, count: int)
 
 def test_a_late_pass_that_found_that_a_gang_fits_leaves_the_rest_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[order.Entry] = []
-    fits = earmarking.fits_together
+    seats = earmarking.seats
 
-    def counted(source: ledger.Ledger, entry: order.Entry) -> bool:
+    def counted(source: ledger.Ledger, entry: order.Entry) -> list[seating.Seat] | None:
         asked.append(entry)
-        return fits(source, entry)
+        return seats(source, entry)
 
-    monkeypatch.setattr(earmarking, "fits_together", counted)
+    monkeypatch.setattr(earmarking, "seats", counted)
     assert passes(gang_of_four(), lambda _: None, count=4) == [0, 0, 0, 4]
     assert len(asked) == 1
 

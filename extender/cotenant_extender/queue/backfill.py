@@ -13,7 +13,7 @@ from cotenant_extender.queue import earmarking, forecast, holds, order, roster
 
 ASKED = 16
 """Kinds of pods that are looked at in a pass."""
-FORECASTS = 64
+FORECASTS = 32
 """Pods of the job that are forecast in a pass; a look at one GPU forecasts them all twice."""
 LOOKED_AT = 2000
 """Pods of the line that are looked at in a pass."""
@@ -57,7 +57,7 @@ class Backfill:
             asked += 1
             if (
                 asked > ASKED
-                or (asked > 1 and late(1.0))
+                or (asked > 1 and late(steps.BEGIN))
                 or self._spent(pods)
                 or not self._tenants.update(source, source.seen())
             ):

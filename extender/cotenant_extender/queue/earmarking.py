@@ -1,7 +1,7 @@
 """Earmark what fits: a pod, or all pods of a gang or none."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cotenant_api import placement
@@ -43,17 +43,24 @@ def wanted(lift: Lift) -> str | None:
 def earmarked(
     source: ledger.Ledger, policy: policies.InForce, entry: order.Entry, rows: rules.Array | None, *, now: float
 ) -> list[Lift]:
-    """Promise GPUs to an entry, of a gang that `fits_together`; empty where it does not fit.
+    """Promise GPUs to a single pod; empty where it does not fit.
 
-    `rows`: where a single pod may fit at all.
+    `rows`: where it may fit at all.
     """
-    if entry.gang is None:
-        return _promised(source, policy, entry, functools.partial(_place, rows=rows), now=now)
-    found = _seats(source, entry)
-    if found is None:
-        return []
-    seated = {record.uid: seat for record, seat in zip(entry.members, found, strict=True)}
-    return _promised(source, policy, entry, functools.partial(_place_member, seated=seated), now=now)
+    return _promised(source, policy, entry, functools.partial(_place, rows=rows), now=now)
+
+
+def seated(
+    source: ledger.Ledger,
+    policy: policies.InForce,
+    entry: order.Entry,
+    found: Sequence[seating.Seat],
+    *,
+    now: float,
+) -> list[Lift]:
+    """Promise a gang the GPUs that were `found` for its pods (see `seats`) in the ledger as it is."""
+    places = {record.uid: seat for record, seat in zip(entry.members, found, strict=True)}
+    return _promised(source, policy, entry, functools.partial(_place_member, seated=places), now=now)
 
 
 def _promised(
@@ -83,13 +90,32 @@ def guest(
     return Lift(record=record, earmark=source.earmark(record.uid, placed, now=now))
 
 
-def fits_together(source: ledger.Ledger, entry: order.Entry) -> bool:
-    """Return whether all pods of a gang fit beside each other; nothing is promised for that."""
-    return _seats(source, entry) is not None
+class Seats:
+    """Where gangs fit; what was found last is known as long as nothing changes.
+
+    Attributes:
+        name: which gang did last; None: the last did not.
+    """
+
+    def __init__(self) -> None:
+        self.name: order.Name | None = None
+        self._as_of: tuple[int, list[PodUID]] | None = None
+        self._found: list[seating.Seat] | None = None
+
+    def find(self, source: ledger.Ledger, entry: order.Entry) -> list[seating.Seat] | None:
+        """Where all pods of a gang fit beside each other; None: nowhere."""
+        as_of = source.version, [record.uid for record in entry.members]
+        if self._as_of != as_of:
+            self._as_of, self._found = as_of, seats(source, entry)
+            self.name = None if self._found is None else entry.name
+        return self._found
 
 
-def _seats(source: ledger.Ledger, entry: order.Entry) -> list[seating.Seat] | None:
-    """Where all pods of a gang fit; where kube-scheduler refused one last is tried last."""
+def seats(source: ledger.Ledger, entry: order.Entry) -> list[seating.Seat] | None:
+    """Where all pods of a gang fit beside each other; None: nowhere. Nothing is promised for that.
+
+    Where kube-scheduler refused one last is tried last.
+    """
     setbacks = [source.earmarks.setback(record.uid) for record in entry.members]
     avoided = [None if setback is None else setback.node for setback in setbacks]
     return seating.seats(scene.Scene(source, source.seen()), entry.requests, source.known, avoided=avoided)

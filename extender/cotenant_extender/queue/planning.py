@@ -15,7 +15,7 @@ from cotenant_api.names import NodeName, PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records, steps
 from cotenant_extender.ledger import ledger, verdicts
-from cotenant_extender.packing import policies
+from cotenant_extender.packing import policies, rules
 from cotenant_extender.queue import (
     backfill,
     budgets,
@@ -66,7 +66,7 @@ class Queue:
         self._searches = searches.Searches()
         self._begun = self._hurry = False
         self._phase = self._guests_waited = self._cuts = 0
-        self._fitting: tuple[order.Name, int] | None = None
+        self._seats = earmarking.Seats()
 
     def prepare(self, source: ledger.Ledger, policy: policies.InForce, *, now: float) -> steps.Steps[None]:
         """Do in steps what the next pass would have to do at once: at the beginning, and under another policy.
@@ -134,9 +134,10 @@ class Queue:
     def _do(self, this: passes.Pass) -> None:
         """All phases in order, from the one on that the last pass left; one at least."""
         phases = (self._place, self._preempt, self._show)
+        parts = (steps.BEGIN, steps.BEGIN_LONG, steps.BEGIN)
         begin, self._phase, this.hurry = self._phase, 0, self._hurry
         for number, phase in enumerate(phases[begin:], start=begin):
-            if number > begin and not this.cut and this.late(steps.BEGIN):
+            if number > begin and not this.cut and this.late(parts[number]):
                 this.cut, self._phase = True, number
                 break
             phase(this)
@@ -219,10 +220,12 @@ class Queue:
             return
         this.cells += source.seen().present.shape[1] * (len(source.order) if rows is None else len(rows))
         this.cells += 0 if entry.gang is None else source.seen().present.size * len(entry.members)
-        fits = entry.gang is None or self._fits_together(this, entry)
+        if entry.gang is not None and self._seats_a_new_one(this, entry):
+            # When that took long the pass is cut, once, and the next one promises what it needs.
+            this.cut |= this.late(1.0)
         if this.cut:
             return
-        made = earmarking.earmarked(source, this.policy, entry, rows, now=this.now) if fits else []
+        made = self._earmarked(this, entry, rows)
         if made:
             self._promise(this, entry, made)
             found.placed()
@@ -231,18 +234,19 @@ class Queue:
         else:
             found.failed(source, place)
 
-    def _fits_together(self, this: passes.Pass, entry: order.Entry) -> bool:
-        """Return whether a gang fits.
+    def _seats_a_new_one(self, this: passes.Pass, entry: order.Entry) -> bool:
+        """Return whether a gang fits that is another than the one that did last."""
+        before = self._seats.name
+        return self._seats.find(this.source, entry) is not None and before != entry.name
 
-        When that took long the pass is cut, once, and the next one promises what it needs.
-        """
-        before, as_of = self._fitting, (entry.name, this.source.version)
-        if before == as_of:
-            return True
-        fits = earmarking.fits_together(this.source, entry)
-        self._fitting = as_of if fits else None
-        this.cut |= fits and this.late(1.0) and (before is None or before[0] != entry.name)
-        return fits
+    def _earmarked(
+        self, this: passes.Pass, entry: order.Entry, rows: rules.Array | None = None
+    ) -> list[earmarking.Lift]:
+        """Promise GPUs to an entry; empty where it does not fit."""
+        if entry.gang is None:
+            return earmarking.earmarked(this.source, this.policy, entry, rows, now=this.now)
+        seats = self._seats.find(this.source, entry)
+        return [] if seats is None else earmarking.seated(this.source, this.policy, entry, seats, now=this.now)
 
     def _reserve(self, this: passes.Pass, aged: list[int], *, before: int, again: bool = False) -> None:
         """Hold GPUs for the first of these places in the line that did not fit, before anybody after it is tried.
@@ -259,7 +263,7 @@ class Queue:
                 # Its next look comes when all were tried: many such jobs would keep all behind them waiting.
                 this.looked_at_before.append(place)
                 continue
-            if not hopeless and (this.may_end(steps.BEGIN) or not self._roster.update(this.source, this.source.seen())):
+            if not hopeless and not self._may_reserve(this):
                 this.cut |= not again
                 return
             if not hopeless and self.reservation.keep(this.source, self._roster, entry, now=this.now, late=this.late):
@@ -271,6 +275,12 @@ class Queue:
             if entry.gang is None:
                 # No GPU suits it, nor others of its kind: each would be looked for among all GPUs.
                 this.unsuited.add(kind)
+
+    def _may_reserve(self, this: passes.Pass) -> bool:
+        """Return whether it is known who is on which GPU, and there is time to look where a job can start soonest."""
+        if this.may_end(steps.BEGIN) or not self._roster.update(this.source, this.source.seen()):
+            return False
+        return not this.may_end(steps.BEGIN)
 
     def _stuck(self, this: passes.Pass, entry: order.Entry) -> bool:
         """Return whether an entry was tried in vain, and nobody is leaving for it."""
@@ -357,8 +367,7 @@ class Queue:
         if eviction is not None:
             this.evictions.append(eviction)
         elif not found.awaited:
-            fits = entry.gang is None or earmarking.fits_together(source, entry)
-            made = earmarking.earmarked(source, this.policy, entry, None, now=this.now) if fits else []
+            made = self._earmarked(this, entry)
             if made:
                 self._promise(this, entry, made)
 

@@ -158,7 +158,7 @@ class Reporter:
         for pod in due[:LOOKED_AT]:
             if teller.asked >= limit:
                 break
-            if late(steps.BEGIN):
+            if late(steps.BEGIN_LONG if pod.entry is not None and pod.entry.gang is not None else steps.BEGIN):
                 waited = True
                 yield None
             if not self._room(pod.record) or (waited and source.pods.get(pod.record.uid) is not pod.record):

@@ -200,9 +200,10 @@ def _of_gang(source: ledger.Ledger, entry: order.Entry) -> Words:
     hopeless = never.words(source.seen(), requests)
     if hopeless is not None:
         return hopeless
+    if earmarking.seats(source, entry) is not None:
+        return PackedReason.WAITING_FOR_TURN, "others go first"
     play = scene.Scene(source, source.seen())
-    in_order = [] if earmarking.fits_together(source, entry) else seating.in_order(play.looks, requests)
-    for count, number in enumerate(in_order):
+    for count, number in enumerate(seating.in_order(play.looks, requests)):
         request = requests[number]
         if play.place(request, source.known) is None:
             rejected = rules.rejection(play.fleet, request, check_host=True)
