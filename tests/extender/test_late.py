@@ -4,11 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
+from cotenant_api.names import PodUID
+from cotenant_extender import records
 from cotenant_extender.ledger import ledger
 from cotenant_extender.queue import earmarking, order, planning, reporting, seating
 from extender import builders
 from extender.builders import NOW
-from extender.queueing import held, run, runs, teller
+from extender.queueing import end, held, run, runs, teller
 
 PASSES = 200
 ON_N0 = {
@@ -86,6 +88,71 @@ def test_a_late_pass_that_found_that_a_gang_fits_leaves_the_rest_to_the_next(mon
     monkeypatch.setattr(earmarking, "seats", counted)
     assert passes(gang_of_four(), lambda _: None, count=4) == [0, 0, 0, 4]
     assert len(asked) == 1
+
+
+def occupied(source: ledger.Ledger) -> None:
+    """A pod that never waited is bound to one of the GPUs."""
+    builders.put(source, builders.bound("loose", 100, "n0", "GPU-n0-0"))
+
+
+def without_cpu(source: ledger.Ledger) -> None:
+    """A pod without a share takes the CPU of a node."""
+    daemon = builders.pod("daemon", 0, node="n0", gates=(), phase="Running")
+    daemon["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "64"
+    builders.put(source, daemon)
+
+
+@pytest.mark.parametrize("happen", [occupied, without_cpu])
+def test_a_gang_is_not_promised_seats_that_were_found_before_somebody_else_came(
+    happen: Callable[[ledger.Ledger], None],
+) -> None:
+    source = gang_of_four()
+    assert passes(source, lambda number: happen(source) if number == 2 else None, count=8) == [0] * 8
+    assert held(source) == []
+    assert source.seen().free.min() >= 0
+
+
+def test_a_gang_gets_its_seats_where_they_are_when_another_node_comes_first() -> None:
+    source = gang_of_four()
+
+    def come(number: int) -> None:
+        if number == 2:
+            source.gpunode(records.gpunode_record(builders.gpunode("a", gpus=0, ready="False")), now=NOW)
+
+    assert sum(passes(source, come, count=8)) == 4
+    assert sorted(earmark.placed.node for _, earmark in source.earmarks.items()) == ["n0", "n0", "n1", "n1"]
+
+
+def test_a_gang_that_fits_is_not_put_off_for_ever_by_one_ahead_that_does_not() -> None:
+    source = builders.cluster(nodes=4)
+    ahead = (builders.pod(f"b{n}", 100, priority=3, annotations=builders.gang("b", 9)) for n in range(9))
+    builders.put(source, *ahead, *(builders.pod(f"a{n}", 100, annotations=builders.gang("a", 4)) for n in range(4)))
+    builders.put(source, builders.pod("z", 10, priority=-1))
+    runs(source, "t0", 10, "GPU-n3-1")
+
+    def change(number: int) -> None:
+        end(source, f"t{number}")
+        runs(source, f"t{number + 1}", 10, "GPU-n3-1")
+
+    assert sum(passes(source, change, count=40)) == 5
+
+
+@pytest.mark.parametrize("used", [0.1, 0.3, 0.6])
+def test_a_job_whose_victims_left_in_vain_waits_for_them_no_longer_however_long_a_pass_takes(used: float) -> None:
+    source = builders.cluster(nodes=2, gpus=1)
+    runs(source, "low", 100, "GPU-n0-0")
+    runs(source, "other", 100, "GPU-n1-0", started=NOW - 9000)
+    builders.put(source, builders.pod("p", 100, priority=5))
+    queue, policy, evicted = planning.Queue(), source.policy, list[str]()
+    assert policy is not None
+    for number in range(60):
+        plan = queue.plan(source, policy, now=NOW + number, late=lambda part: part <= used)
+        evicted += [victim.name for eviction in plan.evictions for victim in eviction.victims]
+        if evicted and PodUID("uid-low") in source.pods:
+            end(source, "low")
+            without_cpu(source)
+    assert evicted == ["low"]
+    assert held(source) != ["GPU-n0-0"]
 
 
 def test_a_gang_is_not_put_off_again_although_the_ledger_changes_after_each_pass() -> None:

@@ -337,8 +337,8 @@ DEFECTS: Final = (
     Defect(
         "not tried counts as in vain",
         "queue/planning.py",
-        "if not this.tried_all:",
-        "if False:",
+        "if this.tried_all:\n            self._give_up",
+        "if True:\n            self._give_up",
         "a pass that was cut ends no preemption",
     ),
     Defect(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cotenant_api import placement
-from cotenant_api.names import PodUID
+from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import earmarks, ledger
 from cotenant_extender.packing import fleet, placing, policies, rules, view
@@ -93,21 +93,27 @@ def guest(
 class Seats:
     """Where gangs fit; what was found last is known as long as nothing changes.
 
+    Of the ledger's version alone less may fit than did: it grows only when something may newly fit. The fleet's clock
+    grows with every row that is written, and its rows are another mapping where they stand elsewhere.
+
     Attributes:
-        name: which gang did last; None: the last did not.
+        name: which gang did last; None: none has yet.
     """
 
     def __init__(self) -> None:
         self.name: order.Name | None = None
-        self._as_of: tuple[int, list[PodUID]] | None = None
+        self._as_of: tuple[int, int, tuple[records.Pod, ...]] | None = None
+        self._rows: Mapping[NodeName, int] | None = None
         self._found: list[seating.Seat] | None = None
 
     def find(self, source: ledger.Ledger, entry: order.Entry) -> list[seating.Seat] | None:
         """Where all pods of a gang fit beside each other; None: nowhere."""
-        as_of = source.version, [record.uid for record in entry.members]
-        if self._as_of != as_of:
-            self._as_of, self._found = as_of, seats(source, entry)
-            self.name = None if self._found is None else entry.name
+        seen = source.seen()
+        as_of = source.version, seen.clock, tuple(entry.members)
+        if self._as_of != as_of or self._rows is not seen.rows:
+            self._as_of, self._rows, self._found = as_of, seen.rows, seats(source, entry)
+            if self._found is not None:
+                self.name = entry.name
         return self._found
 
 

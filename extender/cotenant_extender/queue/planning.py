@@ -141,6 +141,8 @@ class Queue:
                 this.cut, self._phase = True, number
                 break
             phase(this)
+        if this.tried_all:
+            self._give_up(this)
         self._hurry = this.cut and not this.cells
 
     def _place(self, this: passes.Pass) -> None:
@@ -294,13 +296,6 @@ class Queue:
 
     def _preempt(self, this: passes.Pass) -> None:
         """Look for victims of those that may have some: of those that were not looked at for longest, in order."""
-        waiting = self._waiting_in_vain(this)
-        if waiting and not self._roster.update(this.source, this.source.seen()):
-            this.cut = True
-            return
-        for entry in waiting:
-            self.preemptions.gone(this.source, entry, self._offered(this, entry), now=this.now)
-            self._searches.again([entry.name])
         lowest, priorities = next(iter(self._roster.levels(2**31)), None), self._memory.columns.priority
         above = [] if lowest is None else self.line.entries[: int((priorities > lowest).sum())]
         self.questions.keep(above)
@@ -320,13 +315,17 @@ class Queue:
                 break
         self._searches.forget(len(self.line.entries), now=this.now)
 
-    def _waiting_in_vain(self, this: passes.Pass) -> list[order.Entry]:
-        """Jobs whose victims have all gone, and that do not fit all the same: known once all were tried."""
-        if not this.tried_all:
-            return []
+    def _give_up(self, this: passes.Pass) -> None:
+        """Wait no longer for jobs whose victims have all gone, and that do not fit all the same: all were tried."""
         entries = (self.line.get(name) for name in self.preemptions.without_victims(this.source, now=this.now))
         waiting = [entry for entry in entries if entry is not None and entry.name not in this.lifted]
-        return [entry for entry in waiting if not obstacles.pauses(this.source, entry, now=this.now)]
+        waiting = [entry for entry in waiting if not obstacles.pauses(this.source, entry, now=this.now)]
+        if waiting and not self._roster.update(this.source, this.source.seen()):
+            this.cut = True
+            return
+        for entry in waiting:
+            self.preemptions.gone(this.source, entry, self._offered(this, entry), now=this.now)
+            self._searches.again([entry.name])
 
     def _searched_for(self, this: passes.Pass, entry: order.Entry) -> bool:
         """Look for victims of an entry, if it may have some; whether it may."""

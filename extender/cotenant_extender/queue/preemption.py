@@ -204,7 +204,10 @@ class _Search:
         self._leavers |= way.leaving
         self._scene.put(request, way.row, way.slots)
         self._placed.append((request, way.row, way.slots))
+        claims = self._field.source.claims
         for names in self._emptier.values():
+            # A gang leaves other nodes, too.
+            names.update(claim.node for uid in way.leaving if (claim := claims.get(uid)) is not None)
             names.add(self._field.seen.nodes[way.row].name)
         return way.row, way.slots
 
@@ -343,7 +346,7 @@ class _Search:
             return None
         for party in sorted(parties, key=self._cost, reverse=True):
             fewer = parties - {party}
-            if not fewer:
+            if not (fewer or self._leavers):
                 # It fits nowhere with nobody gone.
                 break
             if party.isdisjoint(in_the_way) and self._scene.takes(request, row, slots, frozenset().union(*fewer)):

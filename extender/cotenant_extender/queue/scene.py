@@ -84,9 +84,10 @@ class Scene:
 
     def takes(self, request: view.Request, row: int, slots: Sequence[int], without: Collection[PodUID]) -> bool:
         """Return whether the rules would let a pod onto these GPUs of a node if some more were gone."""
-        one = self.fleet.at(np.array([row]))
+        one, claims = self.fleet.at(np.array([row])), self._source.claims
+        name = one.nodes[0].name
         for uid in without:
-            if uid not in self.gone:
+            if uid not in self.gone and (claim := claims.get(uid)) is not None and claim.node == name:
                 leave(one, self._source, uid)
         offers = rules.offers(one, request, check_host=True)
         return bool(offers.fits[0].any()) and bool(offers.cells[0, list(slots)].all())
