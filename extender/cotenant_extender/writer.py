@@ -181,9 +181,12 @@ class Writer:
             await self.evictions.evict(eviction, queue)
 
     async def remove(self, removal: cleanup.Removal) -> None:
-        """Evict or delete a pod, with an event. What took too long for its turn is asked for again."""
+        """Evict or delete a pod, with an event. What took too long for its turn is asked for again.
+
+        What an agent no longer asks for by then is not done.
+        """
         async with self._turn(self._removals, removal.record, seconds=cleanup.RETRY_SECONDS) as due:
-            if due:
+            if due and cleanup.stands(self._ledger, removal):
                 await self._remove(removal)
 
     async def _remove(self, removal: cleanup.Removal) -> None:

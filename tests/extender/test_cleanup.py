@@ -260,3 +260,27 @@ def test_what_an_agent_no_longer_asks_is_not_done() -> None:
     source.gpunode(asking("n0", "a", version=4), now=NOW)
     source.gpunode_gone(NodeName("n0"))
     assert due(cleaner, source, now=NOW) == []
+
+
+def test_of_an_agent_that_has_fallen_silent_it_is_not_known_who_blocks_a_gpu() -> None:
+    source, cleaner = builders.cluster(), cleanup.Cleaner()
+    builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0"))
+    source.gpunode(asking("n0", "a", reason="BlocksGPURecovery"), now=NOW)
+    source.tick(now=NOW + 3600)
+    assert due(cleaner, source, now=NOW + 3600) == []
+    source.lease(NodeName("n0"), NOW + 3601, now=NOW + 3601)
+    assert due(cleaner, source, now=NOW + 3601) == [("a", True)]
+
+
+def test_a_removal_stands_as_long_as_the_agent_asks_for_it() -> None:
+    source, cleaner = builders.cluster(), cleanup.Cleaner()
+    builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0"), builders.pod("b", node="n0"))
+    source.gpunode(asking("n0", "a", reason="BlocksGPURecovery"), now=NOW)
+    (removal,) = cleaner.due(source, now=NOW)
+    assert cleanup.stands(source, removal)
+    other = cleanup.Removal(record=source.pods[PodUID("uid-b")], evict=False, reason="NotPlaced", message="")
+    assert cleanup.stands(source, other)
+    source.gpunode(asking("n0", "a", version=3), now=NOW)
+    assert not cleanup.stands(source, removal)
+    source.gpunode_gone(NodeName("n0"))
+    assert not cleanup.stands(source, removal)

@@ -6,10 +6,11 @@ import inspect
 import pytest
 
 from api_server.faults import Fault
+from cotenant_api import gpunode
 from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import writer
 from cotenant_extender.kube import pods, transport
-from cotenant_extender.queue import earmarking
+from cotenant_extender.queue import cleanup, earmarking
 from extender import builders, running, virtual
 
 
@@ -79,3 +80,28 @@ async def test_a_gate_is_lifted_for_the_autoscaler_only_while_the_extender_that_
         server.fault = lambda _: None
         await asyncio.wait(begun)
         assert "schedulingGates" in server.pod("last")["spec"]
+
+
+@virtual.time
+async def test_who_is_named_no_longer_when_his_turn_comes_is_not_evicted() -> None:
+    server = running.server(gpus=2)
+    reason = gpunode.EvictionReason.BLOCKS_RECOVERY
+    for number, name in enumerate(("first", "last")):
+        server.put(pods.PODS, builders.bound(name, 40, "n0", f"GPU-n0-{number}", packed="Placed"))
+    async with running.extender(server) as rig:
+        await rig.serving()
+        ledger, write = rig.extender.ledger, rig.extender.writer
+        await running.until(lambda: "uid-last" in ledger.pods, "known")
+        server.fault = lambda request: Fault.HANGS if request.method == "POST" else None
+        uids = [*[PodUID("uid-first")] * writer.REMOVALS, PodUID("uid-last")]
+        ledger.asked[NodeName("n0")] = dict.fromkeys(uids, reason)
+        asked = [cleanup.Removal(record=ledger.pods[uid], evict=True, reason=reason, message="") for uid in uids]
+        begun = [asyncio.ensure_future(write.remove(removal)) for removal in asked]
+        await asyncio.sleep(1)
+        del ledger.asked[NodeName("n0")]
+        server.fault = lambda _: None
+        await asyncio.wait(begun)
+        assert (server.sent("POST", "/pods/first/eviction") > 0, server.sent("POST", "/pods/last/eviction")) == (
+            True,
+            0,
+        )

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from cotenant_api import gpunode
-from cotenant_api.names import PodUID
+from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import index, ledger
 
@@ -97,10 +97,25 @@ def _is_being_bound(source: ledger.Ledger, alive: Iterable[records.Pod]) -> bool
     return all(uid in source.reserved or source.earmarks.under_way(uid) for uid in waiting)
 
 
+def stands(source: ledger.Ledger, removal: Removal) -> bool:
+    """Return whether an agent still asks for what it asked for; other removals stand."""
+    node, uid = removal.record.node, removal.record.uid
+    if removal.reason not in WORDS or node is None:
+        return True
+    return source.asked.get(node, {}).get(uid) == removal.reason and _is_heard(source, node, removal.reason)
+
+
+def _is_heard(source: ledger.Ledger, node: NodeName, reason: str) -> bool:
+    """Return whether an agent's word counts: of one that is silent nobody knows whether the GPU has recovered since."""
+    return reason != gpunode.EvictionReason.BLOCKS_RECOVERY or source.nodes[node].alive
+
+
 def _asked_for(source: ledger.Ledger) -> Iterator[Removal]:
     """Evictions that agents ask for, of pods on their own nodes."""
     for node, asked in source.asked.items():
         for uid, reason in asked.items():
+            if not _is_heard(source, node, reason):
+                continue
             record = source.pods.get(uid)
             if record is None or record.node != node or record.finished or record.deleting or not record.asks:
                 continue
