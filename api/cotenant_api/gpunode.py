@@ -85,7 +85,7 @@ class Tenant(documents.Model):
     alone_utilization_percent: Percent | None = None
     """The GPU's mean utilization in that time."""
     evict: EvictionReason | None = None
-    """Why the agent wants it evicted; it does not take that back."""
+    """Why the agent wants it evicted: overuse stands until it is gone, what blocks a GPU until that serves again."""
 
 
 class Ended(documents.Model):
