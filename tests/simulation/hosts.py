@@ -7,7 +7,7 @@ from typing import Protocol
 
 from cotenant_api import errors
 from cotenant_extender import service, wire
-from simulation import election, network, processes, scheduling
+from simulation import election, network, processes, scheduling, turns
 
 CALL_SECONDS = 5.0
 
@@ -154,6 +154,8 @@ class Host:
         settings = service.Settings(identity=self.name)
         extender = service.Extender(settings, link, clock=self.clock, stopwatch=loop.time)
         self._prepare(extender)
+        rng = self.world.rng(f"turns of {process.name} at {loop.time()}")
+        turns.take_time(extender, loop.time, rng, step=self.world.step_seconds)
         self.extender = extender
         self.world.say(f"{process.name} starts")
         try:

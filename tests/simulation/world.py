@@ -31,6 +31,7 @@ from simulation import (
     ranks,
     sites,
     truth,
+    turns,
     volumes,
     wakeups,
     webhooks,
@@ -52,6 +53,7 @@ class World:
     Attributes:
         violations: rules that were broken.
         max_wait_seconds: of the policy.
+        step_seconds: what a step of the extender's work takes on the average; 0: nothing takes any time.
     """
 
     def __init__(self, seed: int, *, echo: bool, prepare: hosts.Prepare) -> None:
@@ -96,6 +98,7 @@ class World:
         self.webhook = webhooks.Webhook(self)
         self.besides = besides.Besides(self, self.rng("besides"))
         self.network.on_binding = self._bound
+        self.step_seconds = self.rng("turns").choice(turns.STEPS)
         self.max_wait_seconds = rng.choice([15, 30, 60])
         self.policy: Object = {
             "placement": str(rng.choice(list(packingpolicy.Placement))),
