@@ -269,7 +269,7 @@ def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: vi
     hold = holding.look(observed, spec, current, now)
     if hold.why is None and current.suspended:
         hold = replace(hold, why=_until_stopped(observed, current))
-    if switching.turn(spec, current, hold) is Turn.END and current.problem is None:
+    if switching.turn(observed, spec, current, hold) is Turn.END and current.problem is None:
         over = attempts.ending(observed, spec, current, cause=carried.Cause.SUSPENDED, message="spec.suspend is true")
         change = attempts.end_early(current, over)
         return Stage(actions=(change,), attempt=current.attempt, workload=True, ending=True)
