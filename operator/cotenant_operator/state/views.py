@@ -198,7 +198,7 @@ class Deployment:
     Attributes:
         owner: the name of the DLJob that controls it; None: none does.
         replicas_written: what the operator last wrote into `replicas`, where that is known.
-        failed_creation: why pods of it cannot be made.
+        failed_creation: why pods of it cannot be made, as it stands; None also while that is not known yet.
         revision: number of its pod template, from 0.
         shortage: what running out of GPU memory has taught.
         suspicion: what is held against it.
