@@ -324,9 +324,10 @@ def _until_stopped(observed: Observed, current: views.Job) -> Blocked | None:
     a Job that is resumed is not made again from a spec that was changed.
     """
     living = _until_ended("that were stopped", (pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid))
-    if living is not None or not current.active:
+    counted = current.active + current.terminating
+    if living is not None or not counted:
         return living
-    message = f"waiting for the Job controller to count the end of its pods that were stopped: {current.active}"
+    message = f"waiting for the Job controller to count the end of its pods that were stopped: {counted}"
     return Blocked(reason=reasons.PREVIOUS_PODS_ENDING, message=message)
 
 

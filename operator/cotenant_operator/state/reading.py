@@ -158,6 +158,7 @@ def job(value: views.Object) -> views.Job:
         suspended_at=_time((ends.get("Suspended") or {}).get("lastTransitionTime")) if suspended else None,
         succeeded=status.get("succeeded") or 0,
         active=status.get("active") or 0,
+        ready=status.get("ready") or 0,
         remote=spec.get("managedBy") == dljob.ManagedBy.MULTIKUEUE,
         success_policy=policy,
         completed=frozenset() if policy is None else success.indexes(status.get("completedIndexes") or ""),
