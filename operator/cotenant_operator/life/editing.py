@@ -80,28 +80,31 @@ def ignored(observed: Observed, spec: dljob.Spec, current: views.Job) -> str | N
             f"Job {name} waits, and is left as it is: what its attempt takes over stands on it alone, as the Job "
             "before it was deleted; the change applies to a next attempt, or delete the DLJob and create it again"
         )
+    return f"Job {name} {_why_left(observed, current)}"
+
+
+def _why_left(observed: Observed, current: views.Job) -> str:
+    """Why a Job is left as it is that is not at rest, and when the change applies."""
     if current.problem is not None:
-        return (
-            f"Job {name} was made from a former spec, and is left as it is: {current.problem}; "
-            "delete the DLJob and create it again"
-        )
+        remedy = "delete the DLJob and create it again"
+        return f"was made from a former spec, and is left as it is: {current.problem}; {remedy}"
     if current.ending or current.ended is not None:
-        return f"Job {name} was made from a former spec, and its attempt ends: the change applies to a next one, if any"
+        return "was made from a former spec, and its attempt ends: the change applies to a next one, if any"
     if current.remote:
         return (
-            f"Job {name} was given to another cluster and is left as it is: the change applies to a next attempt, if "
-            "any; to have it now, set spec.suspend to true, and to false"
+            "was given to another cluster and is left as it is: the change applies to a next attempt, if any; to have "
+            "it now, set spec.suspend to true, and to false"
         )
-    if current.suspended and (_living(observed, current) or current.active or current.terminating):
-        return f"Job {name} was made from a former spec: pods of it that were stopped have not ended yet"
-    if current.suspended:
+    if not current.suspended:
         return (
-            f"Job {name} was made from a former spec, and is left as it is: pods of it have ended well; the "
-            "change applies to a next attempt, if any"
+            "has its GPUs and is left as it is: the change applies to a next attempt, if any; to have it now, set "
+            "spec.suspend to true, and to false when its pods have ended"
         )
+    if _living(observed, current) or current.active or current.terminating:
+        return "was made from a former spec: pods of it that were stopped have not ended yet"
     return (
-        f"Job {name} has its GPUs and is left as it is: the change applies to a next attempt, if any; to have it now, "
-        "set spec.suspend to true, and to false when its pods have ended"
+        "was made from a former spec, and is left as it is: pods of it have ended well; the change applies to a next "
+        "attempt, if any"
     )
 
 
