@@ -153,6 +153,16 @@ async def test_a_job_that_another_holds_and_that_is_not_made_again_says_why(clus
     assert ("pods of it have ended well" in told, labels.ENDED in told) == (not note, bool(note))
 
 
+async def test_a_job_whose_attempt_ends_says_so(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*RUN, "run_out_of_memory")
+    edit(cluster, template=objects.template(image="busybox:2"))
+    await cluster.settle()
+    assert "its attempt ends" in cluster.condition("Current")["message"]
+    await cluster.run("enforce_deadlines", "reap", *RUN)
+    assert (image(cluster, "train-2"), cluster.condition("Current")["status"]) == ("busybox:2", "True")
+
+
 async def test_what_runs_is_left_alone_and_the_status_goes_on_saying_so(cluster: Cluster) -> None:
     cluster.apply(objects.dljob())
     await cluster.run(*RUN)
