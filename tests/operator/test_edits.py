@@ -97,6 +97,72 @@ async def test_an_edit_acts_also_where_the_job_controller_counts_late_that_the_p
     assert cluster.condition("Current")["status"] == "True"
 
 
+def strip(pod: Json) -> None:
+    pod["metadata"]["labels"].clear()
+
+
+async def test_no_job_goes_on_beside_a_pod_that_is_out_of_sight_and_counted_as_terminating(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*RUN, "count_pods")
+    cluster.server.change("pods", cluster.server.all("pods")[0]["metadata"]["name"], strip)
+    await cluster.settle()
+    edit(cluster, suspend=True)
+    await cluster.run("stop_suspended")
+    count(cluster, active=0, terminating=1)
+    edit(cluster, suspend=False, template=objects.template(image="busybox:2"))
+    await cluster.settle()
+    assert (cluster.attempts()[0]["spec"]["suspend"], image(cluster)) == (True, "busybox")
+    assert cluster.condition("Queued")["reason"] == "PreviousPodsEnding"
+    assert cluster.condition("Current")["message"].endswith("pods of it that were stopped have not ended yet")
+    cluster.reap()
+    count(cluster, active=0, terminating=0)
+    await cluster.run(*RUN)
+    assert (cluster.dljob()["status"]["phase"], image(cluster)) == ("Running", "busybox:2")
+
+
+async def test_a_job_of_which_a_pod_is_ready_by_its_status_is_left_as_it_is(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run("create_pods", "count_pods")
+    uid = cluster.attempts()[0]["metadata"]["uid"]
+    # The watch of pods is behind: it has not told that the pod was placed.
+    count(cluster, active=1, ready=1)
+    edit(cluster, template=objects.template(image="busybox:2"))
+    await cluster.settle()
+    assert cluster.attempts()[0]["metadata"]["uid"] == uid
+    assert cluster.condition("Current")["status"] == "False"
+
+
+def count(cluster: Cluster, **counts: int) -> None:
+    """What the Job controller writes."""
+    cluster.server.change("jobs", "train-1", lambda job: job.update(status={**job.get("status", {}), **counts}))
+
+
+@pytest.mark.parametrize("note", ["", "{"])
+async def test_a_job_that_another_holds_and_that_is_not_made_again_says_why(cluster: Cluster, note: str) -> None:
+    cluster.apply(objects.dljob(replicas=2))
+    await cluster.run(*RUN)
+    name = cluster.server.all("pods")[0]["metadata"]["name"]
+    cluster.server.change("pods", name, lambda pod: pod["status"].update(phase="Succeeded"))
+    await cluster.run("hold", "stop_suspended", "reap")
+    if note:
+        spoilt = {labels.ENDED: note}
+        cluster.server.change("jobs", "train-1", lambda job: job["metadata"]["annotations"].update(spoilt))
+    edit(cluster, template=objects.template(image="busybox:2"))
+    await cluster.settle()
+    told = cluster.condition("Current")["message"]
+    assert ("pods of it have ended well" in told, labels.ENDED in told) == (not note, bool(note))
+
+
+async def test_a_job_whose_attempt_ends_says_so(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*RUN, "run_out_of_memory")
+    edit(cluster, template=objects.template(image="busybox:2"))
+    await cluster.settle()
+    assert "its attempt ends" in cluster.condition("Current")["message"]
+    await cluster.run("enforce_deadlines", "reap", *RUN)
+    assert (image(cluster, "train-2"), cluster.condition("Current")["status"]) == ("busybox:2", "True")
+
+
 async def test_what_runs_is_left_alone_and_the_status_goes_on_saying_so(cluster: Cluster) -> None:
     cluster.apply(objects.dljob())
     await cluster.run(*RUN)

@@ -36,6 +36,7 @@ ENDS = (
     "evict",
     "disrupt",
     "remove_pods",
+    "finish_work",
     "leave",
     "drain_ended",
     "enforce_deadlines",

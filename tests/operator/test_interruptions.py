@@ -9,6 +9,7 @@ from cotenant_operator import labels
 from cotenant_operator.state import endings, reading
 from operator_kit import objects
 from operator_kit.cluster import Cluster
+from operator_kit.neighbours import QUEUE
 
 Json = dict[str, Any]
 
@@ -266,3 +267,74 @@ async def test_an_older_pod_that_failed_takes_no_note_away(cluster: Cluster) -> 
     cluster.end_job("train-1", "Complete", reason="CompletionsReached")
     await cluster.settle()
     assert cluster.condition("Queued")["reason"] == "RestartBackoff"
+
+
+def suspend(cluster: Cluster, *, suspend: bool) -> None:
+    cluster.server.change("dljobs", "train", lambda value: value["spec"].update(suspend=suspend))
+
+
+async def queued_or_not(cluster: Cluster, queue: str, **spec: Any) -> None:
+    value = objects.dljob(**spec)
+    value["metadata"]["labels"] = {QUEUE: queue} if queue else {}
+    cluster.apply(value)
+    await cluster.run("admit", *RUN)
+
+
+@pytest.mark.parametrize("queue", ["", "team"])
+@pytest.mark.parametrize("replicas", [1, 2])
+async def test_work_that_was_done_before_its_dljob_was_suspended_is_done(
+    cluster: Cluster, replicas: int, queue: str
+) -> None:
+    await queued_or_not(cluster, queue, replicas=replicas)
+    await cluster.run("finish_work")
+    cluster.time.seconds += 300
+    suspend(cluster, suspend=True)
+    await cluster.settle()
+    (job,) = cluster.attempts()
+    assert not job["spec"]["suspend"]
+    assert "activeDeadlineSeconds" not in job["spec"]
+    cluster.end_job("train-1", "Complete", reason="CompletionsReached")
+    await cluster.settle()
+    status = cluster.dljob()["status"]
+    assert (status["phase"], status["attempts"]) == ("Succeeded", 1)
+
+
+@pytest.mark.parametrize("queue", ["", "team"])
+@pytest.mark.parametrize("replicas", [1, 2])
+async def test_work_that_was_done_before_another_suspended_its_job_is_done(
+    cluster: Cluster, replicas: int, queue: str
+) -> None:
+    await queued_or_not(cluster, queue, replicas=replicas)
+    await cluster.run("finish_work", "hold", "stop_suspended")
+    count = {"succeeded": replicas}
+    cluster.server.change("jobs", "train-1", lambda value: value["status"].update(count))
+    await cluster.settle()
+    cluster.end_job("train-1", "Complete", reason="CompletionsReached")
+    await cluster.advance(60)
+    status = cluster.dljob()["status"]
+    assert (status["phase"], status["attempts"]) == ("Succeeded", 1)
+
+
+async def test_work_of_which_a_member_was_done_before_the_suspension_is_not_done(cluster: Cluster) -> None:
+    await queued_or_not(cluster, "", replicas=2)
+    name = cluster.server.all("pods")[0]["metadata"]["name"]
+    cluster.server.change("pods", name, lambda value: value["status"].update(phase="Succeeded"))
+    await cluster.settle()
+    suspend(cluster, suspend=True)
+    await cluster.run("stop_suspended", "leave")
+    cluster.end_job("train-1", "Complete", reason="CompletionsReached")
+    await cluster.advance(60)
+    assert cluster.dljob()["status"]["phase"] == "Suspended"
+    suspend(cluster, suspend=False)
+    await cluster.settle()
+    await finish(cluster, attempt=2)
+
+
+async def test_a_dljob_that_cannot_be_read_leaves_work_that_is_done_to_be_counted(cluster: Cluster) -> None:
+    await queued_or_not(cluster, "")
+    await cluster.run("finish_work")
+    cluster.server.change(
+        "dljobs", "train", lambda value: value.update(spec={**value["spec"], "suspend": True, "replicas": "x"})
+    )
+    await cluster.settle()
+    assert not cluster.attempts()[0]["spec"]["suspend"]

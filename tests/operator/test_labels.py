@@ -7,8 +7,9 @@ import pytest
 
 from cotenant_api import names
 from cotenant_operator import command, labels
-from operator_kit import objects
+from operator_kit import objects, quotas
 from operator_kit.cluster import Cluster
+from operator_kit.gangs import gang, limit, suspended
 
 Json = dict[str, Any]
 
@@ -108,6 +109,21 @@ async def test_a_job_with_a_pod_that_lost_its_label_is_not_made_again(cluster: C
     await cluster.advance(60)
     assert [job["metadata"]["uid"] for job in cluster.attempts()] == [uid]
     assert [one["metadata"]["uid"] for one in cluster.server.all("pods")] == [pod["metadata"]["uid"]]
+
+
+async def test_a_gang_with_a_pod_that_lost_its_label_is_not_stopped_for_an_old_refusal(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="800")
+    cluster.apply(gang())
+    await cluster.settle()
+    (job,) = cluster.attempts()
+    quotas.tell(cluster.server, job, 'pods "x" is forbidden: exceeded quota: team-gpus', time=cluster.time.text())
+    await cluster.run(*RUN, "count_pods")
+    name = cluster.server.all("pods")[-1]["metadata"]["name"]
+    cluster.server.change("pods", name, lambda value: value["metadata"]["labels"].clear())
+    for _ in range(4):
+        await cluster.advance(20)
+    assert not suspended(cluster)
+    assert cluster.condition("Queued")["reason"] != "QuotaExceeded"
 
 
 @pytest.mark.parametrize("name", ["train", "serve"])

@@ -276,11 +276,14 @@ def running_elsewhere(job: Json) -> None:
     job["status"] = {"active": 1, "startTime": "2026-01-01T00:00:00Z"}
 
 
-async def remote(cluster: Cluster) -> None:
-    """A Job that MultiKueue runs in another cluster: here it is suspended, and has no pods."""
+async def remote(cluster: Cluster, *, told: bool = True) -> None:
+    """A Job that MultiKueue runs in another cluster: here it has no pods. `told`: its status has come back."""
     await queued(cluster, managedBy="kueue.x-k8s.io/multikueue")
-    cluster.server.change("jobs", "train-1", running_elsewhere)
+    await cluster.run("admit")
+    if told:
+        cluster.server.change("jobs", "train-1", running_elsewhere)
     await cluster.settle()
+    assert jobs(cluster) == {"train-1": False}
 
 
 async def test_a_job_that_runs_elsewhere_is_deleted_when_its_dljob_is_suspended(cluster: Cluster) -> None:
@@ -290,13 +293,31 @@ async def test_a_job_that_runs_elsewhere_is_deleted_when_its_dljob_is_suspended(
     assert (jobs(cluster), cluster.dljob()["status"]["phase"]) == ({}, "Suspended")
 
 
-async def test_a_job_that_runs_elsewhere_is_left_as_it_is_when_its_dljob_is_edited(cluster: Cluster) -> None:
-    await remote(cluster)
+@pytest.mark.parametrize("told", [False, True])
+async def test_a_job_that_runs_elsewhere_is_left_as_it_is_when_its_dljob_is_edited(
+    cluster: Cluster, *, told: bool
+) -> None:
+    await remote(cluster, told=told)
     before = cluster.attempts()[0]["metadata"]["uid"]
     edit(cluster, template=objects.template(image="busybox:2"))
     await cluster.settle()
     assert cluster.attempts()[0]["metadata"]["uid"] == before
-    assert cluster.condition("Current")["status"] == "False"
+    current = cluster.condition("Current")
+    assert current["status"] == "False"
+    assert "was given to another cluster" in current["message"]
+    for suspend in (True, False):
+        edit(cluster, suspend=suspend)
+        await cluster.settle()
+    (job,) = cluster.attempts()
+    assert job["spec"]["template"]["spec"]["containers"][0]["image"] == "busybox:2"
+
+
+async def test_a_job_that_waits_to_be_run_elsewhere_is_made_again_when_its_dljob_is_edited(cluster: Cluster) -> None:
+    await queued(cluster, managedBy="kueue.x-k8s.io/multikueue")
+    edit(cluster, template=objects.template(image="busybox:2"))
+    await cluster.settle()
+    (job,) = cluster.attempts()
+    assert job["spec"]["template"]["spec"]["containers"][0]["image"] == "busybox:2"
 
 
 async def test_a_job_that_ends_well_elsewhere_is_done(cluster: Cluster) -> None:

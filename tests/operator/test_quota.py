@@ -1,5 +1,6 @@
 """Quotas: a gang starts whole or not at all, oldest first; missing pods say why. Against a cluster in memory."""
 
+import json
 from typing import Any
 
 import pytest
@@ -213,6 +214,21 @@ async def refused(cluster: Cluster, times: int) -> list[float]:
             await cluster.advance(5)
         waits.append(cluster.time.seconds - begun)
     return waits
+
+
+async def test_one_refusal_is_one_setback_while_the_job_controller_is_away(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="400")
+    cluster.apply(gang())
+    await cluster.settle()
+    start(cluster)
+    refuse(cluster, 'Error creating: pods "x" is forbidden: exceeded quota: hidden')
+    await cluster.advance(10)
+    assert suspended(cluster)
+    # It writes nothing from here on: neither that the gang is suspended, nor when it starts again.
+    for _ in range(60):
+        await cluster.advance(10)
+    note = cluster.attempts()[0]["metadata"]["annotations"][labels.QUOTA_SETBACK]
+    assert (suspended(cluster), json.loads(note)["count"]) == (False, 1)
 
 
 async def test_time_between_tries_doubles_and_is_bounded_also_across_restarts(cluster: Cluster) -> None:

@@ -204,3 +204,30 @@ async def play(story: list[steps.Step]) -> None:
 @given(st.lists(STEPS, max_size=30))
 def test_every_rollout_ends(story: list[steps.Step]) -> None:
     asyncio.run(play(story))
+
+
+FORBIDDEN = 'pods "x" is forbidden: violates PodSecurity'
+NO_QUOTA = 'pods "x" is forbidden: exceeded quota: q, requested: 1, used: 4, limited: 4'
+
+
+async def test_a_former_pod_goes_for_no_refusal_of_before_the_rollout(cluster: Cluster) -> None:
+    await serve(cluster)
+    deployment = cluster.server.find("deployments", "serve") or {}
+    quotas.fail_replicas(cluster.server, deployment, NO_QUOTA, time=cluster.time.text())
+    await cluster.advance(3600)
+    edit(cluster, "busybox:2")
+    await cluster.settle()
+    assert surge(cluster) is None
+
+
+async def test_a_template_that_was_mended_is_not_stalled_by_what_was_said_of_the_former(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob("serve", workloadType="Inference"))
+    await cluster.settle()
+    for image in ("busybox:2", "busybox:3"):
+        deployment = cluster.server.find("deployments", "serve") or {}
+        quotas.fail_replicas(cluster.server, deployment, FORBIDDEN, time=cluster.time.text())
+        await cluster.advance(60)
+        assert cluster.condition("Stalled", name="serve")["status"] == "True"
+        edit(cluster, image)
+        await cluster.settle()
+        assert cluster.condition("Stalled", name="serve")["status"] == "False"

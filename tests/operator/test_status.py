@@ -7,8 +7,9 @@ import pytest
 from cotenant_api import dljob
 from cotenant_api.names import GPUUID
 from cotenant_operator.telling import status
-from operator_kit import faults, objects
+from operator_kit import faults, objects, quotas
 from operator_kit.cluster import Cluster
+from operator_kit.gangs import WHOLE, limit
 
 Json = dict[str, Any]
 
@@ -315,3 +316,32 @@ async def test_pod_with_an_unreadable_placement_is_not_placed(cluster: Cluster, 
     )
     await cluster.settle()
     assert states(cluster)["Placed"][0] == "False"
+
+
+async def test_a_pod_that_failed_is_not_placed_where_its_job_is_suspended_or_not_taken_up_again(
+    cluster: Cluster,
+) -> None:
+    cluster.apply(objects.dljob(backoffLimit=3))
+    await cluster.run("create_pods", "place", "run_pods", "crash")
+    # The Job controller waits before it makes another.
+    assert cluster.condition("Placed")["status"] == "True"
+    cluster.server.change("dljobs", "train", lambda value: value["spec"].update(suspend=True))
+    await cluster.run("stop_suspended", "reap")
+    assert cluster.condition("Placed")["status"] == "False"
+    cluster.server.change("dljobs", "train", lambda value: value["spec"].update(suspend=False))
+    await cluster.advance(3600)
+    assert (cluster.dljob()["status"]["phase"], cluster.condition("Placed")["status"]) == ("Queued", "False")
+    await cluster.run("create_pods", "place", "run_pods")
+    assert (cluster.dljob()["status"]["phase"], cluster.condition("Placed")["status"]) == ("Running", "True")
+
+
+async def test_a_pod_that_failed_is_not_placed_where_a_quota_refuses_the_next(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="100")
+    cluster.apply(objects.dljob(backoffLimit=3, **WHOLE))
+    await cluster.run("create_pods", "place", "run_pods", "crash", "count_quota")
+    quotas.resize(cluster.server, gpu_share="50")
+    await cluster.run("create_pods")
+    await cluster.advance(30)
+    assert cluster.dljob()["status"]["phase"] != "Running"
+    assert cluster.condition("Placed")["status"] == "False"
+    assert cluster.condition("Queued")["reason"] == "QuotaExceeded"

@@ -74,6 +74,12 @@ class Ends:
             if len(successes.completed(now)) == job["spec"]["completions"] and not ended:
                 self.end_job(job["metadata"]["name"], "Complete", reason=successes.reason(job))
 
+    def finish_work(self) -> None:
+        """Every running pod of a Job ends well by itself, and the Job controller has yet to count it."""
+        for pod in self._jobs_pods():
+            if _running(pod):
+                self.server.change("pods", pod["metadata"]["name"], lambda value: _left(value, self.time.text()))
+
     def drain_ended(self) -> None:
         """Somebody drains the nodes of pods that have ended well: the Eviction API marks these, too, and they go."""
         for job in self.attempts():

@@ -96,6 +96,7 @@ def fail_replicas(server: Server, deployment: Json, message: str | None, *, time
 
     def edit(value: Json) -> None:
         status = value.setdefault("status", {})
+        status["observedGeneration"] = value["metadata"]["generation"]
         before = [item for item in status.get("conditions", ()) if item["type"] == "ReplicaFailure"]
         since = before[0]["lastTransitionTime"] if before else time
         status["conditions"] = [] if message is None else [{**told, "lastTransitionTime": since}]

@@ -26,7 +26,7 @@ def change(
         hold: what the quotas say.
         now: the time.
     """
-    turn = switching.turn(spec, current, hold)
+    turn = switching.turn(observed, spec, current, hold)
     notes: dict[str, str | None] = {**interruptions.note(observed, spec, current)}
     if not editing.is_outdated(observed, spec, current):
         notes |= digests.renewed(current.origin, spec, labels.of_kueue(observed.job.meta.labels))

@@ -80,11 +80,31 @@ def ignored(observed: Observed, spec: dljob.Spec, current: views.Job) -> str | N
             f"Job {name} waits, and is left as it is: what its attempt takes over stands on it alone, as the Job "
             "before it was deleted; the change applies to a next attempt, or delete the DLJob and create it again"
         )
-    if current.suspended:
-        return f"Job {name} was made from a former spec: pods of it that were stopped have not ended yet"
+    return f"Job {name} {_why_left(observed, current)}"
+
+
+def _why_left(observed: Observed, current: views.Job) -> str:
+    """Why a Job is left as it is that is not at rest, and when the change applies."""
+    if current.problem is not None:
+        remedy = "delete the DLJob and create it again"
+        return f"was made from a former spec, and is left as it is: {current.problem}; {remedy}"
+    if current.ending or current.ended is not None:
+        return "was made from a former spec, and its attempt ends: the change applies to a next one, if any"
+    if current.remote:
+        return (
+            "was given to another cluster and is left as it is: the change applies to a next attempt, if any; to have "
+            "it now, set spec.suspend to true, and to false"
+        )
+    if not current.suspended:
+        return (
+            "has its GPUs and is left as it is: the change applies to a next attempt, if any; to have it now, set "
+            "spec.suspend to true, and to false when its pods have ended"
+        )
+    if _living(observed, current) or current.active or current.terminating:
+        return "was made from a former spec: pods of it that were stopped have not ended yet"
     return (
-        f"Job {name} has its GPUs and is left as it is: the change applies to a next attempt, if any; to have it now, "
-        "set spec.suspend to true, and to false when its pods have ended"
+        "was made from a former spec, and is left as it is: pods of it have ended well; the change applies to a next "
+        "attempt, if any"
     )
 
 
@@ -109,12 +129,19 @@ def _is_at_rest(observed: Observed, current: views.Job) -> bool:
     """Return whether no pod of the Job has its GPUs, and its end is not decided."""
     if current.meta.deleting or current.ending or current.ended is not None or current.problem is not None:
         return False
-    if current.remote and (current.active or current.start_time is not None):
+    if current.remote and (not current.suspended or current.active or current.start_time is not None):
         return False
-    own = [pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid]
-    # The Job controller may know of pods that are out of sight, because they have lost their label.
-    known = sum(not pod.ended for pod in own) >= (current.active or 0)
-    return known and all(pod.node is None or pod.phase == "Failed" for pod in own)
+    # The Job controller may know of pods that are out of sight, because they have lost their label or a watch is late.
+    unknown = current.active + current.terminating > _living(observed, current)
+    # More that are ready than are active are of an earlier count.
+    if unknown or min(current.ready, current.active):
+        return False
+    own = (pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid)
+    return all(pod.node is None or pod.phase == "Failed" for pod in own)
+
+
+def _living(observed: Observed, current: views.Job) -> int:
+    return sum(not pod.ended for pod in observed.pods if pod.meta.owner_uid == current.meta.uid)
 
 
 def _may_be_forgotten(observed: Observed, current: views.Job, failures: int) -> bool:

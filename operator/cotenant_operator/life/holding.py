@@ -95,7 +95,7 @@ def wants_events(observed: Observed, now: datetime) -> str | None:
     if _is_at_rest(current) or current.suspended or current.start_time is None:
         return None
     late = pauses.due(current.start_time, MISSING_SECONDS, now) is None
-    return current.meta.uid if late and gangs.missing(current, observed.pods) else None
+    return current.meta.uid if late and _lacks_pods(observed, current) else None
 
 
 def look(observed: Observed, spec: dljob.Spec, current: views.Job, now: datetime) -> Hold:
@@ -198,8 +198,8 @@ def _left(observed: Observed, asked: demand.Demand, *, held: int = 0) -> dict[st
 
 def _started(observed: Observed, current: views.Job, now: datetime) -> Hold:
     """Of a Job that runs: nothing while its pods are there, or may still come."""
-    missing, started = gangs.missing(current, observed.pods), current.start_time
-    if not missing or started is None:
+    started = current.start_time
+    if started is None or not _lacks_pods(observed, current):
         return FREE
     patient_until = pauses.due(started, MISSING_SECONDS, now)
     if patient_until is not None:
@@ -207,7 +207,7 @@ def _started(observed: Observed, current: views.Job, now: datetime) -> Hold:
     again, failure = now + timedelta(seconds=LOOK_SECONDS), observed.failed_creation
     newest = max((seen.meta.created for seen in observed.pods if seen.attempt == current.attempt), default=started)
     begun = max(started, newest)
-    if failure is None or failure.owner != current.meta.uid or failure.last < begun:
+    if failure is None or failure.owner != current.meta.uid or failure.last < begun or _is_answered(current, failure):
         return Hold(retry_at=again)
     why = _words(failure)
     if current.demand is None or current.external or why.reason != reasons.QUOTA_EXCEEDED:
@@ -216,6 +216,22 @@ def _started(observed: Observed, current: views.Job, now: datetime) -> Hold:
     if patient_until is not None:
         return Hold(retry_at=patient_until)
     return Hold(why=why, setback=_set_back(observed, current, why.message, now=now))
+
+
+def _lacks_pods(observed: Observed, current: views.Job) -> bool:
+    """Return whether pods of a Job are missing: neither seen, nor counted by the Job controller.
+
+    One that has lost its label is out of sight.
+    """
+    return gangs.missing(current, observed.pods) > 0 and current.active + current.succeeded < current.size
+
+
+def _is_answered(current: views.Job, failure: FailedCreation) -> bool:
+    """Return whether the gang was suspended for this refusal before.
+
+    The Job controller resets the time at which a resumed Job started, but only when it comes to that.
+    """
+    return current.setback is not None and failure.last <= current.setback.at
 
 
 def _set_back(observed: Observed, current: views.Job, message: str, *, now: datetime) -> Setback | None:

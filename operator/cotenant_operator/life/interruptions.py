@@ -28,7 +28,8 @@ def note(observed: Observed, spec: dljob.Spec, current: views.Job) -> dict[str, 
     """
     pods = [pod for pod in (*observed.pods, *observed.departed) if pod.meta.owner_uid == current.meta.uid]
     if spec.replicas > 1:
-        whole = current.disrupted is not None or is_done(observed, current) or not _has_lost_a_member(current, pods)
+        done = is_done(observed, current) or has_done_all(observed, current)
+        whole = current.disrupted is not None or done or not _has_lost_a_member(current, pods)
         return {} if whole else {labels.DISRUPTED: _STOPPED}
     # Only a pod that follows the noted one takes the note away. One that had failed before it is there, too.
     pods = [pod for pod in pods if pod.phase != "Failed" or pod.meta.uid == current.disrupted]
@@ -48,7 +49,7 @@ def why(observed: Observed, current: views.Job) -> str | None:
     if is_done(observed, current):
         return None
     # What runs elsewhere is suspended here.
-    if current.suspended and not current.remote:
+    if current.suspended and not current.remote and not has_done_all(observed, current):
         return "its Job was suspended, and its pods ended well after that"
     return of_gang(current) or _why_of_pods(observed, current)
 
@@ -68,6 +69,16 @@ def is_done(observed: Observed, current: views.Job) -> bool:
     stopped = {pod.index for pod in own if pod.taken_away}
     done = current.completed | {pod.index for pod in own if pod.phase == "Succeeded" and pod.index is not None}
     return success.is_met(current.success_policy, frozenset(done - stopped))
+
+
+def has_done_all(observed: Observed, current: views.Job) -> bool:
+    """Return whether every member has ended well, and nobody had stopped it.
+
+    That holds of work that was done before its Job was suspended, and that the Job controller has not counted yet.
+    """
+    own = (pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid and pod.phase == "Succeeded")
+    done = {pod.index for pod in own if not pod.taken_away and pod.meta.uid != current.disrupted}
+    return of_gang(current) is None and len(done - {None}) >= current.size
 
 
 def _was_ended(current: views.Job) -> bool:

@@ -3,7 +3,7 @@
 Kueue writes it for what it manages, and people do. What the operator last wrote is noted on the Job, and it writes
 again when what it wants changes. Where the field stands otherwise all the same, another has written it since. A Job
 that another has suspended waits for him. The Job of a suspended DLJob that another has resumed is ended: a suspension
-he would undo again. So each writes once.
+he would undo again. So each writes once. A Job whose work is done is left alone: the Job controller has to count it.
 """
 
 import enum
@@ -11,6 +11,7 @@ from typing import Final
 
 from cotenant_api import dljob
 from cotenant_operator import labels, reasons
+from cotenant_operator.life import interruptions
 from cotenant_operator.life.holding import Hold
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Blocked
@@ -35,11 +36,12 @@ class Turn(enum.Enum):
     """Its attempt ends, and the next one follows when the DLJob is resumed."""
 
 
-def turn(spec: dljob.Spec, current: views.Job, hold: Hold) -> Turn:
+def turn(observed: Observed, spec: dljob.Spec, current: views.Job, hold: Hold) -> Turn:
     """Return what becomes of a Job, by its DLJob and by the quotas."""
     if spec.suspend:
         # One whose attempt is being ended is let go: its deadline would stand still, and no pod of it stays anyway.
-        return Turn.STAYS if current.ended is not None else _suspended(current)
+        over = current.ended is not None or interruptions.has_done_all(observed, current)
+        return Turn.STAYS if over else _suspended(current)
     if current.suspended:
         return Turn.STAYS if current.external or hold.why is not None else Turn.RESUME
     return Turn.SUSPEND if hold.setback is not None else Turn.STAYS
@@ -67,12 +69,16 @@ def stopped(observed: Observed) -> tuple[actions.Change, ...]:
     if not observed.job.suspended:
         return ()
     found = []
-    living = current is not None and current.complete is None and current.failed is None
-    if current is not None and living and not current.suspended and not is_queued(current):
+    if current is not None and _is_to_be_stopped(observed, current):
         found.append((Kind.JOB, current.meta, builders.suspended({}, suspend=True)))
     if deployment is not None and deployment.meta.owner_uid == observed.job.meta.uid and deployment.replicas:
         found.append((Kind.DEPLOYMENT, deployment.meta, builders.scaled({}, 0, written=0)))
     return tuple(actions.Change.of(kind, meta, patch) for kind, meta, patch in found if not meta.deleting)
+
+
+def _is_to_be_stopped(observed: Observed, current: views.Job) -> bool:
+    over = current.complete is not None or current.failed is not None or interruptions.has_done_all(observed, current)
+    return not (over or current.suspended or is_queued(current))
 
 
 def is_queued(current: views.Job) -> bool:

@@ -269,7 +269,7 @@ def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: vi
     hold = holding.look(observed, spec, current, now)
     if hold.why is None and current.suspended:
         hold = replace(hold, why=_until_stopped(observed, current))
-    if switching.turn(spec, current, hold) is Turn.END and current.problem is None:
+    if switching.turn(observed, spec, current, hold) is Turn.END and current.problem is None:
         over = attempts.ending(observed, spec, current, cause=carried.Cause.SUSPENDED, message="spec.suspend is true")
         change = attempts.end_early(current, over)
         return Stage(actions=(change,), attempt=current.attempt, workload=True, ending=True)
@@ -324,9 +324,10 @@ def _until_stopped(observed: Observed, current: views.Job) -> Blocked | None:
     a Job that is resumed is not made again from a spec that was changed.
     """
     living = _until_ended("that were stopped", (pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid))
-    if living is not None or not current.active:
+    counted = current.active + current.terminating
+    if living is not None or not counted:
         return living
-    message = f"waiting for the Job controller to count the end of its pods that were stopped: {current.active}"
+    message = f"waiting for the Job controller to count the end of its pods that were stopped: {counted}"
     return Blocked(reason=reasons.PREVIOUS_PODS_ENDING, message=message)
 
 

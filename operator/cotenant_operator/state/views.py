@@ -138,8 +138,9 @@ class Job:
         settled: it is suspended, and its pods are gone.
         suspended_at: when it was suspended, of one that is.
         succeeded: pods that the Job controller has counted as done.
-        active: pods of it, wherever they are.
-        remote: MultiKueue runs it in another cluster.
+        terminating: pods of it that are being deleted, and have not ended.
+        active, ready: its other pods that have not ended, wherever they are, and those that are ready.
+        remote: MultiKueue runs it in another cluster, from when it is no longer suspended.
         suspend_written: what the operator last wrote into `suspended`, where that is known.
         success_policy: of a gang: when it has succeeded although members still run.
         completed: of one with such a policy: members that the Job controller has counted as done.
@@ -176,6 +177,7 @@ class Job:
     suspended_at: datetime | None = None
     succeeded: int = 0
     active: int = 0
+    ready: int = 0
     remote: bool = False
     suspend_written: bool | None = None
     success_policy: success.SuccessPolicy | None = None
@@ -198,7 +200,7 @@ class Deployment:
     Attributes:
         owner: the name of the DLJob that controls it; None: none does.
         replicas_written: what the operator last wrote into `replicas`, where that is known.
-        failed_creation: why pods of it cannot be made.
+        failed_creation: why pods of it cannot be made, as it stands; None also while that is not known yet.
         revision: number of its pod template, from 0.
         shortage: what running out of GPU memory has taught.
         suspicion: what is held against it.

@@ -56,10 +56,10 @@ def of_deployment(pods: Sequence[views.Pod]) -> tuple[views.Pod, ...]:
 
 
 def counts(pods: Sequence[views.Pod], *, wanted: int, observed_only: bool, now: datetime) -> Counts:
-    """Return how far these pods are. A pod that failed counts as placed until there is one in its stead.
+    """Return how far these pods are.
 
     Args:
-        pods: one a replica.
+        pods: one a replica. One that failed counts as placed until there is one in its stead.
         wanted: how many replicas there are to be.
         observed_only: mode Observe: bound is placed, there is no placement.
         now: the time.

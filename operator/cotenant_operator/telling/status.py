@@ -26,7 +26,8 @@ def derive(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
     pods = current_pods(observed, spec, stage)
     wanted = scaling.replicas(observed, spec)
     observed_only = grant is not None and grant.observed_only
-    counts = replicas.counts(pods, wanted=wanted, observed_only=observed_only, now=now)
+    standing = pods if _are_replaced(observed, stage, spec) else [one for one in pods if one.phase != "Failed"]
+    counts = replicas.counts(standing, wanted=wanted, observed_only=observed_only, now=now)
     whole = stage.finished is None and 0 < counts.wanted <= counts.placed
     had = _stretches(observed, pods, whole=whole, now=now)
     known = shown.document(observed, grant)
@@ -101,6 +102,18 @@ def current_pods(observed: Observed, spec: dljob.Spec, stage: Stage) -> tuple[vi
     if spec.workload_type is pod.WorkloadType.INFERENCE:
         return replicas.of_deployment(observed.pods)
     return replicas.of_attempt(observed.pods, stage.attempt)
+
+
+def _are_replaced(observed: Observed, stage: Stage, spec: dljob.Spec) -> bool:
+    """Return whether pods that failed are replaced without more ado, or nothing is to come any more.
+
+    One of before a suspension is not, until the Job controller has started the Job again.
+    """
+    current = observed.current_job
+    if stage.finished is not None or current is None:
+        return True
+    stands = spec.suspend or current.suspended or current.start_time is None
+    return not stands and stage.held is None
 
 
 def phase(found: Sequence[conditions.Condition], counts: replicas.Counts, spec: dljob.Spec) -> dljob.Phase:
