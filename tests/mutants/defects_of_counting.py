@@ -349,13 +349,6 @@ DEFECTS: Final = (
         "a gang that fits is put off once, whoever is ahead",
     ),
     Defect(
-        "who is beside a gang that leaves must leave, too",
-        "queue/preemption.py",
-        "if not (fewer or self._leavers):",
-        "if not fewer:",
-        "nobody is evicted who need not leave",
-    ),
-    Defect(
         "of a gang that leaves only one GPU is looked at",
         "queue/preemption.py",
         "names.update(claim.node for uid in way.leaving",
