@@ -23,10 +23,10 @@ def gpu_node(name: str) -> dict[str, str]:
 
 
 def written(
-    *names: str, kind: str = "nvidia.com/gpu", driver: str | None = None, node: str = "/dev/x"
+    *names: str, kind: str = "nvidia.com/gpu", driver: str | None = None, origin: str = "FROM=x"
 ) -> dict[str, Any]:
     library = {"hostPath": f"/usr/lib64/libcuda.so.{driver}", "containerPath": "/usr/lib64/libcuda.so.1"}
-    devices = [{"name": name, "containerEdits": {"deviceNodes": [{"path": node}, gpu_node(name)]}} for name in names]
+    devices = [{"name": name, "containerEdits": {"env": [origin], "deviceNodes": [gpu_node(name)]}} for name in names]
     common = {"mounts": [library]} if driver else {}
     return {"cdiVersion": "0.5.0", "kind": kind, "devices": devices, "containerEdits": common}
 
@@ -44,7 +44,7 @@ class Maker:
         self.asked += 1
         if self.fault is not None:
             raise errors.TemporaryError(self.fault, delay_seconds=1)
-        return written(*self.names, kind="cotenant.dev/gpu", node="/dev/made")
+        return written(*self.names, kind="cotenant.dev/gpu", origin="FROM=made")
 
 
 class Folders:
@@ -57,11 +57,11 @@ class Folders:
         self.maker = Maker()
         self.bases = Bases((self.static, self.dynamic), maker=self.maker)
 
-    def node(self) -> str:
-        """The device that the first GPU brings."""
+    def origin(self) -> str:
+        """Where the first GPU has its edits from."""
         (base,) = self.bases.bases({A: Numbers(0, 0)})
-        path: str = base.edits[-1]["deviceNodes"][0]["path"]
-        return path
+        text: str = base.edits[-1]["env"][0]
+        return text
 
 
 @pytest.fixture(name="folders")
@@ -78,10 +78,10 @@ async def test_each_kind_that_gives_one_gpu_serves_from_each_folder(folders: Fol
 
 
 async def test_the_hosts_own_specification_goes_before_that_of_nvidias_plugin(folders: Folders) -> None:
-    (folders.dynamic / "plugin.json").write_text(json.dumps(written(A, kind=PLUGIN, node="/dev/plugin")))
-    (folders.static / "nvidia.yaml").write_text(json.dumps(written(A, node="/dev/host")))
+    (folders.dynamic / "plugin.json").write_text(json.dumps(written(A, kind=PLUGIN, origin="FROM=plugin")))
+    (folders.static / "nvidia.yaml").write_text(json.dumps(written(A, origin="FROM=host")))
     await folders.bases.look({A: Numbers(0, 0)}, DRIVER)
-    assert folders.node() == "/dev/host"
+    assert folders.origin() == "FROM=host"
 
 
 async def test_where_all_gpus_come_at_once_one_is_made(folders: Folders) -> None:
@@ -89,13 +89,13 @@ async def test_where_all_gpus_come_at_once_one_is_made(folders: Folders) -> None
     (folders.dynamic / name).write_text(json.dumps(written("all", kind=MANAGEMENT, driver=DRIVER)))
     look = await folders.bases.look({A: Numbers(0, 0), B: Numbers(1, 1)}, DRIVER)
     assert (look.missing, look.made) == (frozenset(), True)
-    assert folders.node() == "/dev/made"
+    assert folders.origin() == "FROM=made"
 
 
 async def test_what_another_driver_left_behind_serves_nobody(folders: Folders) -> None:
-    (folders.dynamic / "plugin.json").write_text(json.dumps(written(A, kind=PLUGIN, driver="570.1", node="/dev/old")))
+    (folders.dynamic / "plugin.json").write_text(json.dumps(written(A, kind=PLUGIN, driver="570.1", origin="FROM=old")))
     await folders.bases.look({A: Numbers(0, 0)}, f"{DRIVER} (stand-in)")
-    assert folders.node() == "/dev/made"
+    assert folders.origin() == "FROM=made"
 
 
 async def test_a_gpu_that_nobody_knows_is_missing_and_the_rest_is_served(folders: Folders) -> None:
@@ -122,7 +122,7 @@ async def test_the_reason_says_what_is_where_and_why_it_does_not_serve(folders: 
     assert f"{folders.static}/a.json (nvidia.com/gpu) is one of several files" in said
     assert said.endswith("there is no nvidia-ctk")
     with pytest.raises(errors.TemporaryError, match="gives all GPUs at once"):
-        folders.node()
+        folders.origin()
 
 
 async def test_what_was_made_is_kept_until_the_driver_changes_or_was_away(folders: Folders) -> None:
@@ -194,7 +194,7 @@ async def test_a_file_that_is_no_specification_takes_none_from_another(folders: 
     (folders.static / "odd.yaml").write_bytes(text)
     (folders.dynamic / "nvidia.json").write_text(json.dumps(written(A)))
     look = await folders.bases.look({A: Numbers(0, 0)}, DRIVER)
-    assert (look.missing, folders.maker.asked, folders.node()) == (frozenset(), 0, "/dev/x")
+    assert (look.missing, folders.maker.asked, folders.origin()) == (frozenset(), 0, "FROM=x")
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to(path)])
