@@ -55,7 +55,8 @@ class Folders:
         for folder in (self.static, self.dynamic):
             folder.mkdir()
         self.maker = Maker()
-        self.bases = Bases((self.static, self.dynamic), maker=self.maker)
+        self.now = 0.0
+        self.bases = Bases((self.static, self.dynamic), maker=self.maker, monotonic=lambda: self.now)
 
     def origin(self) -> str:
         """Where the first GPU has its edits from."""
@@ -214,3 +215,55 @@ async def test_what_is_remembered_of_files_goes_with_them(folders: Folders) -> N
         await folders.bases.look({A: Numbers(0, 0)}, DRIVER)
         claim.unlink()
     assert folders.bases.remembered <= 2
+
+
+async def test_a_file_that_contains_itself_is_refused_and_told(folders: Folders) -> None:
+    folders.maker.fault = "none"
+    device = f"{{name: {A}, containerEdits: {{deviceNodes: [{{path: /dev/nvidia0}}], additionalGids: &a [*a]}}}}"
+    text = f"{{cdiVersion: 0.5.0, kind: nvidia.com/gpu, devices: [{device}]}}"
+    (folders.static / "nvidia.yaml").write_text(text)
+    look = await folders.bases.look({A: Numbers(0, 0)}, DRIVER)
+    assert "nvidia.yaml (nvidia.com/gpu) containerEdits: '...': must be 32" in look.reasons[A]
+
+
+async def test_each_gpu_that_is_missing_has_its_own_reason(folders: Folders) -> None:
+    folders.maker.fault = "none"
+    (folders.static / "nvidia.yaml").write_text(json.dumps(written("0")))
+    look = await folders.bases.look({A: Numbers(0, 3), B: Numbers(1, 1)}, DRIVER)
+    assert "gives /dev/nvidia0, and the GPU is /dev/nvidia3" in look.reasons[A]
+    assert "does not know the GPU" in look.reasons[B]
+
+
+async def test_why_what_was_made_does_not_serve_is_told(folders: Folders) -> None:
+    for _ in range(2):
+        look = await folders.bases.look({A: Numbers(0, 7), B: Numbers(1, 1)}, DRIVER)
+        assert (look.missing, look.made) == ({A}, True)
+        assert str(look.reason).endswith("has made gives /dev/nvidia0, and the GPU is /dev/nvidia7")
+    with pytest.raises(errors.TemporaryError, match="has made gives /dev/nvidia0"):
+        folders.bases.bases({A: Numbers(0, 7)})
+
+
+async def test_nothing_is_made_for_gpus_whose_nodes_nobody_knows(folders: Folders) -> None:
+    look = await folders.bases.look({A: Numbers(0, None)}, DRIVER)
+    assert (look.missing, folders.maker.asked) == ({A}, 0)
+    assert "the driver does not tell the GPU's minor number" in look.reasons[A]
+    look = await folders.bases.look({A: Numbers(0, None), B: Numbers(1, 1)}, DRIVER)
+    look = await folders.bases.look({A: Numbers(0, None), B: Numbers(1, 1)}, DRIVER)
+    assert (look.missing, look.made, folders.maker.asked) == ({A}, True, 1)
+
+
+async def test_what_was_made_in_vain_is_made_again_less_and_less_often(folders: Folders) -> None:
+    asked = []
+    for _ in range(120):
+        await folders.bases.look({A: Numbers(0, 7)}, DRIVER)
+        asked.append(folders.maker.asked)
+        folders.now += 10.0
+    assert [asked.index(count) * 10 for count in range(1, 7)] == [0, 20, 60, 140, 300, 600]
+    await folders.bases.look({A: Numbers(0, 0)}, DRIVER)
+    assert folders.maker.asked == asked[-1]
+
+
+async def test_what_was_made_in_vain_is_made_at_once_for_another_driver_or_other_numbers(folders: Folders) -> None:
+    for numbers, driver in ((7, DRIVER), (8, DRIVER), (8, "590.1"), (8, "590.1")):
+        await folders.bases.look({A: Numbers(0, numbers)}, driver)
+    assert folders.maker.asked == 3

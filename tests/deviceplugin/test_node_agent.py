@@ -16,7 +16,6 @@ from cotenant_deviceplugin.mps import proof, steps, supervision
 from cotenant_deviceplugin.mps.backend import Server
 from cotenant_deviceplugin.node import around
 from cotenant_deviceplugin.node.agent import NodeAgent
-from cotenant_deviceplugin.node.tasks import UNSPECIFIED
 from deviceplugin import fakes
 from node_kit import quick
 from node_kit.kubelet_devices import KubeletError
@@ -204,8 +203,23 @@ async def test_a_gpu_that_nvidias_specification_does_not_know_is_closed_and_says
     async with node.agent():
         async with asyncio.timeout(20):
             await node.kubelet.has_tokens(100)
-        await quick.until(lambda: node.gpu()["health"] == "Suspect" and node.gpu()["reason"] == UNSPECIFIED)
+        said = "nvidia.json (nvidia.com/gpu) does not know the GPU"
+        await quick.until(lambda: node.gpu()["health"] == "Suspect" and said in node.gpu()["reason"])
         assert node.gpu(1)["health"] == "Healthy"
+    await node.kubelet.end()
+
+
+async def test_a_gpu_whose_specification_gives_another_gpus_node_says_so(folder: Path) -> None:
+    node = WholeNode(folder)
+    value = json.loads((folder / "cdi" / "nvidia.json").read_text())
+    value["devices"][0]["containerEdits"] = value["devices"][1]["containerEdits"]
+    (folder / "cdi" / "nvidia.json").write_text(json.dumps(value))
+    await node.kubelet.begin()
+    async with node.agent():
+        async with asyncio.timeout(20):
+            await node.kubelet.has_tokens(100)
+        said = "gives /dev/nvidia1, and the GPU is /dev/nvidia0"
+        await quick.until(lambda: node.gpu()["health"] == "Suspect" and said in node.gpu()["reason"])
     await node.kubelet.end()
 
 

@@ -47,7 +47,6 @@ DRIVER, LEDGER, MPS, HEALTH, CANARIES, ENDINGS, WATCHDOG, SERVING, COLLECTING, G
     "giving back",
 )
 """What can fail, as the log names it."""
-UNSPECIFIED = "no CDI specification knows it"
 NO_GPU = "the driver lists no GPU"
 
 
@@ -144,7 +143,7 @@ class Tasks:
         wanted = {gpu: Numbers.of(each) for gpu, each in of.devices.items() if not each.mig}
         look = await of.bases.look(wanted, driver.driver_version)
         of.around.specification_fault = look.reason if wanted and len(look.missing) == len(wanted) else None
-        of.unserved = _unlimited(of.devices) | dict.fromkeys(look.missing, UNSPECIFIED)
+        of.unserved = _unlimited(of.devices) | dict(look.reasons)
         if of.machines is not None:
             of.machines.know(of.devices)
         of.offer()
