@@ -235,13 +235,19 @@ async def test_a_gpu_on_which_no_limit_of_threads_holds_is_closed_and_says_so(fo
     await node.kubelet.end()
 
 
-def name_for_eviction(agent: NodeAgent, node: WholeNode, pid: int, *, published: gpunode.MPS) -> None:
+def name_for_eviction(agent: NodeAgent, node: WholeNode, pid: int) -> supervision.Decision:
     """A supervisor finds that a process of the first GPU has to go."""
     actions = (steps.EvictStayers(pids=frozenset({pid})),)
-    agent.serious.append(
-        (node.first, supervision.Decision(state=supervision.State(), published=published, actions=actions))
-    )
+    decision = supervision.Decision(state=supervision.State(), published=gpunode.MPS.FAULT, actions=actions)
+    agent.serious.append((node.first, decision))
     agent.alarm.set()
+    return decision
+
+
+def evictions(agent: NodeAgent) -> bool:
+    """Whether any was asked for."""
+    text = agent.metrics.text(exposition.Audience.ANYBODY).decode()
+    return 'cotenant_evictions_total{reason="BlocksGPURecovery"} 1.0' in text
 
 
 async def test_a_server_that_keeps_failing_asks_for_its_stayers_to_be_evicted_until_it_serves_again(
@@ -254,21 +260,40 @@ async def test_a_server_that_keeps_failing_asks_for_its_stayers_to_be_evicted_un
         says = [gpunode.MPS.FAULT]
         monkeypatch.setattr(agent.machines, "evidence", lambda _: says[-1])
         node.run_process(51, UID)
-        name_for_eviction(agent, node, 51, published=gpunode.MPS.FAULT)
+        decision = name_for_eviction(agent, node, 51)
+        monkeypatch.setattr(agent.machines, "decision", lambda _: replace(decision, published=says[-1]))
         await quick.until(lambda: wanted(node) == {gpunode.EvictionReason.BLOCKS_RECOVERY})
-        assert (
-            'cotenant_evictions_total{reason="BlocksGPURecovery"} 1.0'
-            in agent.metrics.text(exposition.Audience.ANYBODY).decode()
-        )
+        assert evictions(agent)
         says.append(gpunode.MPS.ACTIVE)
         await quick.until(lambda: wanted(node) == set())
 
 
-async def test_only_tenants_are_asked_to_go_from_a_gpu_that_somebody_else_holds(folder: Path) -> None:
+async def test_nobody_is_asked_to_go_by_a_decision_that_stands_no_longer(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the driver has answered late of another GPU, and this one's server serves again meanwhile."""
+    node = WholeNode(folder)
+    async with node.offering() as agent:
+        await started(node, node.bind())
+        node.run_process(51, UID)
+        weighed = list[None]()
+        monkeypatch.setattr(agent.incidents, "recovered", lambda _: weighed.append(None))
+        name_for_eviction(agent, node, 51)
+        await quick.until(lambda: not agent.serious)
+        weighed.clear()
+        agent.alarm.set()
+        await quick.until(lambda: bool(weighed))
+        assert (wanted(node), evictions(agent)) == (set(), False)
+
+
+async def test_only_tenants_are_asked_to_go_from_a_gpu_that_somebody_else_holds(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     node = WholeNode(folder)
     async with node.offering() as agent:
         node.run_process(51, UID)
-        name_for_eviction(agent, node, 51, published=gpunode.MPS.STOPPED)
+        decision = name_for_eviction(agent, node, 51)
+        monkeypatch.setattr(agent.machines, "decision", lambda _: decision)
         await quick.until(lambda: not agent.serious)
         assert wanted(node) == set()
 

@@ -55,6 +55,12 @@ def _unlimited(devices: Mapping[GPUUID, hardware.Device]) -> dict[GPUUID, str]:
     return {gpu: v2.unlimited(device) for gpu, device in devices.items() if not v2.limits_threads(device)}
 
 
+def _stayers(decision: supervision.Decision) -> frozenset[int]:
+    """Return the processes that a decision wants to go."""
+    named = (action.pids for action in decision.actions if isinstance(action, steps.EvictStayers))
+    return frozenset[int]().union(*named)
+
+
 class Tasks:
     """The tasks of one agent."""
 
@@ -271,13 +277,21 @@ class Tasks:
     async def _act(self, gpu: GPUUID, decision: supervision.Decision) -> None:
         """Have those evicted that keep a GPU from recovering, and log a fault that began."""
         of = self._of
-        for action in decision.actions:
-            if isinstance(action, steps.EvictStayers):
-                owners = await of.sampled.pods_of(action.pids)
-                tenants = {grant.pod_uid for grant in of.binding.tenants(gpu)}
-                of.incidents.blocking(gpu, self._staying(uid for uid in owners.values() if uid in tenants))
+        if _stayers(decision):
+            # As others were waited for since, what it was decided by may have changed.
+            owners = await of.sampled.pods_of(self._stayers(gpu))
+            tenants = {grant.pod_uid for grant in of.binding.tenants(gpu)}
+            if stayers := self._stayers(gpu):
+                pods = {owners[pid] for pid in stayers & owners.keys()} & tenants
+                leaving = self._leaving()
+                of.incidents.blocking(gpu, pods - leaving, leaving=leaving)
         if decision.fault is not None:
             self._retry.log.error("%s: %s", gpu, decision.fault.reason)
+
+    def _stayers(self, gpu: GPUUID) -> frozenset[int]:
+        """Return the processes that are to go by what is known now."""
+        latest = self._of.machines.decision(gpu) if self._of.machines else None
+        return frozenset() if latest is None else _stayers(latest)
 
     # --- tenants
 
@@ -300,8 +314,11 @@ class Tasks:
 
     def _staying(self, uids: Iterable[PodUID]) -> frozenset[PodUID]:
         """Those of the pods that nobody has deleted yet."""
-        leaving = {bound.uid for bound in self._of.pods.all() if bound.ends_at is not None or bound.finished}
-        return frozenset(uids) - leaving
+        return frozenset(uids) - self._leaving()
+
+    def _leaving(self) -> frozenset[PodUID]:
+        """Those whose end somebody has asked for, or that have finished."""
+        return frozenset(bound.uid for bound in self._of.pods.all() if bound.ends_at is not None or bound.finished)
 
     async def _recover_and_collect(self) -> None:
         """Recover what the ledger has lost, and only then collect: until it is known again, no end of it can be."""
