@@ -237,7 +237,7 @@ async def test_each_gpu_that_is_missing_has_its_own_reason(folders: Folders) -> 
 async def test_why_what_was_made_does_not_serve_is_told(folders: Folders) -> None:
     for _ in range(2):
         look = await folders.bases.look({A: Numbers(0, 7), B: Numbers(1, 1)}, DRIVER)
-        assert (look.missing, look.made) == ({A}, True)
+        assert (look.missing, look.made) == (frozenset({A}), True)
         assert str(look.reason).endswith("has made gives /dev/nvidia0, and the GPU is /dev/nvidia7")
     with pytest.raises(errors.TemporaryError, match="has made gives /dev/nvidia0"):
         folders.bases.bases({A: Numbers(0, 7)})
@@ -245,11 +245,11 @@ async def test_why_what_was_made_does_not_serve_is_told(folders: Folders) -> Non
 
 async def test_nothing_is_made_for_gpus_whose_nodes_nobody_knows(folders: Folders) -> None:
     look = await folders.bases.look({A: Numbers(0, None)}, DRIVER)
-    assert (look.missing, folders.maker.asked) == ({A}, 0)
+    assert (look.missing, folders.maker.asked) == (frozenset({A}), 0)
     assert "the driver does not tell the GPU's minor number" in look.reasons[A]
     look = await folders.bases.look({A: Numbers(0, None), B: Numbers(1, 1)}, DRIVER)
     look = await folders.bases.look({A: Numbers(0, None), B: Numbers(1, 1)}, DRIVER)
-    assert (look.missing, look.made, folders.maker.asked) == ({A}, True, 1)
+    assert (look.missing, look.made, folders.maker.asked) == (frozenset({A}), True, 1)
 
 
 async def test_what_was_made_in_vain_is_made_again_less_and_less_often(folders: Folders) -> None:

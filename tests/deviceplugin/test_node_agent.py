@@ -14,7 +14,7 @@ from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.kube import cluster
 from cotenant_deviceplugin.mps import proof, steps, supervision
 from cotenant_deviceplugin.mps.backend import Server
-from cotenant_deviceplugin.node import around
+from cotenant_deviceplugin.node import around, holding
 from cotenant_deviceplugin.node.agent import NodeAgent
 from deviceplugin import fakes
 from node_kit import quick
@@ -265,6 +265,25 @@ async def test_a_server_that_keeps_failing_asks_for_its_stayers_to_be_evicted_un
         await quick.until(lambda: wanted(node) == {gpunode.EvictionReason.BLOCKS_RECOVERY})
         assert evictions(agent)
         says.append(gpunode.MPS.ACTIVE)
+        await quick.until(lambda: wanted(node) == set())
+
+
+async def test_a_tenant_that_holds_a_gpu_without_a_server_is_asked_to_go_until_it_serves_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "EVICT_SECONDS", 0.5)
+    node = WholeNode(folder)
+    async with node.offering() as agent:
+        await started(node, node.bind())
+        node.run_process(51, UID)
+        node.gpus.processes[node.first] = {51: 100}
+        serving = node.mps.servers[node.first]
+        node.mps.daemons = False
+        node.mps.put(node.first, Server(state=gpunode.MPS.STOPPED, reason="no server", daemon=50))
+        await quick.until(lambda: wanted(node) == {gpunode.EvictionReason.BLOCKS_RECOVERY})
+        assert evictions(agent)
+        node.gpus.processes[node.first] = {}
+        node.mps.put(node.first, serving)
         await quick.until(lambda: wanted(node) == set())
 
 

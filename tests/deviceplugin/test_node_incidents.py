@@ -84,7 +84,7 @@ async def test_a_pod_that_has_let_go_may_stay_while_another_one_blocks() -> None
     made.changed = lambda: changes.append(None)
     for _ in range(2):
         made.blocking(GPUUID("GPU-1"), [other])
-    assert (made.evict([PodUID(UID)]), made.let_go, len(changes)) == ({}, {UID}, 1)
+    assert (made.evict([PodUID(UID)]), made.let_go, len(changes)) == ({}, frozenset({UID}), 1)
     made.blocking(GPUUID("GPU-1"), [PodUID(UID)])
     assert (list(made.evict([PodUID(UID)])), made.let_go) == ([UID], frozenset())
 

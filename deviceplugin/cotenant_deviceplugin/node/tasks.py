@@ -6,6 +6,7 @@ process.
 
 import asyncio
 import functools
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
@@ -16,7 +17,7 @@ from cotenant_deviceplugin.gpus import hardware, xids
 from cotenant_deviceplugin.kube import cluster
 from cotenant_deviceplugin.kube.reflector import Reflector
 from cotenant_deviceplugin.mps import steps, supervision, v2, versions
-from cotenant_deviceplugin.node import watchdog
+from cotenant_deviceplugin.node import holding, watchdog
 from cotenant_deviceplugin.node.agent import NodeAgent
 from cotenant_deviceplugin.node.machines import Machines
 from cotenant_deviceplugin.node.proving import Proving
@@ -70,6 +71,7 @@ class Tasks:
         self._measured: gpunode.Status | None = None
         self._counts: watchdog.Counts = {}
         self._swept: datetime | None = None
+        self._held: dict[GPUUID, holding.Held] = {}
         self._examining = asyncio.Lock()
         self._group = asyncio.TaskGroup()
         self._apart: dict[tuple[str, GPUUID], asyncio.Task[None]] = {}
@@ -195,9 +197,30 @@ class Tasks:
     async def _step(self, machines: Machines, gpu: GPUUID) -> None:
         """One GPU's trouble is no other's: it shows in its health."""
         try:
-            await machines.step(gpu)
+            decision = await machines.step(gpu)
         except errors.TemporaryError as error:
             self._retry.log.debug("MPS of %s: %s", gpu, error)
+        else:
+            await self._look_at_holders(gpu, decision)
+
+    async def _look_at_holders(self, gpu: GPUUID, decision: supervision.Decision) -> None:
+        """Have those evicted that have held a GPU without a server for long, in one go or again and again."""
+        of = self._of
+        if decision.published in {gpunode.MPS.ACTIVE, gpunode.MPS.NOT_USED}:
+            self._held.pop(gpu, None)
+            return
+        owners = await of.sampled.pods_of(decision.blocking) if decision.blocking else {}
+        pods = self._tenants_of(gpu, owners.values())
+        self._held[gpu] = self._held.get(gpu, holding.NOBODY).looked(pods, time.monotonic())
+        if named := self._held[gpu].in_the_way():
+            self._in_the_way(gpu, named)
+
+    def _tenants_of(self, gpu: GPUUID, owners: Iterable[PodUID]) -> frozenset[PodUID]:
+        return frozenset(owners) & {grant.pod_uid for grant in self._of.binding.tenants(gpu)}
+
+    def _in_the_way(self, gpu: GPUUID, pods: frozenset[PodUID]) -> None:
+        leaving = self._leaving()
+        self._of.incidents.blocking(gpu, pods - leaving, leaving=leaving)
 
     async def _hear(self) -> None:
         """Take up critical events."""
@@ -280,11 +303,8 @@ class Tasks:
         if _stayers(decision):
             # As others were waited for since, what it was decided by may have changed.
             owners = await of.sampled.pods_of(self._stayers(gpu))
-            tenants = {grant.pod_uid for grant in of.binding.tenants(gpu)}
             if stayers := self._stayers(gpu):
-                pods = {owners[pid] for pid in stayers & owners.keys()} & tenants
-                leaving = self._leaving()
-                of.incidents.blocking(gpu, pods - leaving, leaving=leaving)
+                self._in_the_way(gpu, self._tenants_of(gpu, (owners[pid] for pid in stayers & owners.keys())))
         if decision.fault is not None:
             self._retry.log.error("%s: %s", gpu, decision.fault.reason)
 
