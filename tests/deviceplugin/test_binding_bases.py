@@ -23,10 +23,10 @@ def gpu_node(name: str) -> dict[str, str]:
 
 
 def written(
-    *names: str, kind: str = "nvidia.com/gpu", driver: str | None = None, node: str = "/dev/x"
+    *names: str, kind: str = "nvidia.com/gpu", driver: str | None = None, origin: str = "FROM=x"
 ) -> dict[str, Any]:
     library = {"hostPath": f"/usr/lib64/libcuda.so.{driver}", "containerPath": "/usr/lib64/libcuda.so.1"}
-    devices = [{"name": name, "containerEdits": {"deviceNodes": [{"path": node}, gpu_node(name)]}} for name in names]
+    devices = [{"name": name, "containerEdits": {"env": [origin], "deviceNodes": [gpu_node(name)]}} for name in names]
     common = {"mounts": [library]} if driver else {}
     return {"cdiVersion": "0.5.0", "kind": kind, "devices": devices, "containerEdits": common}
 
@@ -44,7 +44,7 @@ class Maker:
         self.asked += 1
         if self.fault is not None:
             raise errors.TemporaryError(self.fault, delay_seconds=1)
-        return written(*self.names, kind="cotenant.dev/gpu", node="/dev/made")
+        return written(*self.names, kind="cotenant.dev/gpu", origin="FROM=made")
 
 
 class Folders:
@@ -55,13 +55,14 @@ class Folders:
         for folder in (self.static, self.dynamic):
             folder.mkdir()
         self.maker = Maker()
-        self.bases = Bases((self.static, self.dynamic), maker=self.maker)
+        self.now = 0.0
+        self.bases = Bases((self.static, self.dynamic), maker=self.maker, monotonic=lambda: self.now)
 
-    def node(self) -> str:
-        """The device that the first GPU brings."""
+    def origin(self) -> str:
+        """Where the first GPU has its edits from."""
         (base,) = self.bases.bases({A: Numbers(0, 0)})
-        path: str = base.edits[-1]["deviceNodes"][0]["path"]
-        return path
+        text: str = base.edits[-1]["env"][0]
+        return text
 
 
 @pytest.fixture(name="folders")
@@ -78,10 +79,10 @@ async def test_each_kind_that_gives_one_gpu_serves_from_each_folder(folders: Fol
 
 
 async def test_the_hosts_own_specification_goes_before_that_of_nvidias_plugin(folders: Folders) -> None:
-    (folders.dynamic / "plugin.json").write_text(json.dumps(written(A, kind=PLUGIN, node="/dev/plugin")))
-    (folders.static / "nvidia.yaml").write_text(json.dumps(written(A, node="/dev/host")))
+    (folders.dynamic / "plugin.json").write_text(json.dumps(written(A, kind=PLUGIN, origin="FROM=plugin")))
+    (folders.static / "nvidia.yaml").write_text(json.dumps(written(A, origin="FROM=host")))
     await folders.bases.look({A: Numbers(0, 0)}, DRIVER)
-    assert folders.node() == "/dev/host"
+    assert folders.origin() == "FROM=host"
 
 
 async def test_where_all_gpus_come_at_once_one_is_made(folders: Folders) -> None:
@@ -89,13 +90,13 @@ async def test_where_all_gpus_come_at_once_one_is_made(folders: Folders) -> None
     (folders.dynamic / name).write_text(json.dumps(written("all", kind=MANAGEMENT, driver=DRIVER)))
     look = await folders.bases.look({A: Numbers(0, 0), B: Numbers(1, 1)}, DRIVER)
     assert (look.missing, look.made) == (frozenset(), True)
-    assert folders.node() == "/dev/made"
+    assert folders.origin() == "FROM=made"
 
 
 async def test_what_another_driver_left_behind_serves_nobody(folders: Folders) -> None:
-    (folders.dynamic / "plugin.json").write_text(json.dumps(written(A, kind=PLUGIN, driver="570.1", node="/dev/old")))
+    (folders.dynamic / "plugin.json").write_text(json.dumps(written(A, kind=PLUGIN, driver="570.1", origin="FROM=old")))
     await folders.bases.look({A: Numbers(0, 0)}, f"{DRIVER} (stand-in)")
-    assert folders.node() == "/dev/made"
+    assert folders.origin() == "FROM=made"
 
 
 async def test_a_gpu_that_nobody_knows_is_missing_and_the_rest_is_served(folders: Folders) -> None:
@@ -122,7 +123,7 @@ async def test_the_reason_says_what_is_where_and_why_it_does_not_serve(folders: 
     assert f"{folders.static}/a.json (nvidia.com/gpu) is one of several files" in said
     assert said.endswith("there is no nvidia-ctk")
     with pytest.raises(errors.TemporaryError, match="gives all GPUs at once"):
-        folders.node()
+        folders.origin()
 
 
 async def test_what_was_made_is_kept_until_the_driver_changes_or_was_away(folders: Folders) -> None:
@@ -194,7 +195,7 @@ async def test_a_file_that_is_no_specification_takes_none_from_another(folders: 
     (folders.static / "odd.yaml").write_bytes(text)
     (folders.dynamic / "nvidia.json").write_text(json.dumps(written(A)))
     look = await folders.bases.look({A: Numbers(0, 0)}, DRIVER)
-    assert (look.missing, folders.maker.asked, folders.node()) == (frozenset(), 0, "/dev/x")
+    assert (look.missing, folders.maker.asked, folders.origin()) == (frozenset(), 0, "FROM=x")
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to(path)])
@@ -214,3 +215,55 @@ async def test_what_is_remembered_of_files_goes_with_them(folders: Folders) -> N
         await folders.bases.look({A: Numbers(0, 0)}, DRIVER)
         claim.unlink()
     assert folders.bases.remembered <= 2
+
+
+async def test_a_file_that_contains_itself_is_refused_and_told(folders: Folders) -> None:
+    folders.maker.fault = "none"
+    device = f"{{name: {A}, containerEdits: {{deviceNodes: [{{path: /dev/nvidia0}}], additionalGids: &a [*a]}}}}"
+    text = f"{{cdiVersion: 0.5.0, kind: nvidia.com/gpu, devices: [{device}]}}"
+    (folders.static / "nvidia.yaml").write_text(text)
+    look = await folders.bases.look({A: Numbers(0, 0)}, DRIVER)
+    assert "nvidia.yaml (nvidia.com/gpu) containerEdits: '...': must be 32" in look.reasons[A]
+
+
+async def test_each_gpu_that_is_missing_has_its_own_reason(folders: Folders) -> None:
+    folders.maker.fault = "none"
+    (folders.static / "nvidia.yaml").write_text(json.dumps(written("0")))
+    look = await folders.bases.look({A: Numbers(0, 3), B: Numbers(1, 1)}, DRIVER)
+    assert "gives /dev/nvidia0, and the GPU is /dev/nvidia3" in look.reasons[A]
+    assert "does not know the GPU" in look.reasons[B]
+
+
+async def test_why_what_was_made_does_not_serve_is_told(folders: Folders) -> None:
+    for _ in range(2):
+        look = await folders.bases.look({A: Numbers(0, 7), B: Numbers(1, 1)}, DRIVER)
+        assert (look.missing, look.made) == (frozenset({A}), True)
+        assert str(look.reason).endswith("has made gives /dev/nvidia0, and the GPU is /dev/nvidia7")
+    with pytest.raises(errors.TemporaryError, match="has made gives /dev/nvidia0"):
+        folders.bases.bases({A: Numbers(0, 7)})
+
+
+async def test_nothing_is_made_for_gpus_whose_nodes_nobody_knows(folders: Folders) -> None:
+    look = await folders.bases.look({A: Numbers(0, None)}, DRIVER)
+    assert (look.missing, folders.maker.asked) == (frozenset({A}), 0)
+    assert "the driver does not tell the GPU's minor number" in look.reasons[A]
+    look = await folders.bases.look({A: Numbers(0, None), B: Numbers(1, 1)}, DRIVER)
+    look = await folders.bases.look({A: Numbers(0, None), B: Numbers(1, 1)}, DRIVER)
+    assert (look.missing, look.made, folders.maker.asked) == (frozenset({A}), True, 1)
+
+
+async def test_what_was_made_in_vain_is_made_again_less_and_less_often(folders: Folders) -> None:
+    asked = []
+    for _ in range(120):
+        await folders.bases.look({A: Numbers(0, 7)}, DRIVER)
+        asked.append(folders.maker.asked)
+        folders.now += 10.0
+    assert [asked.index(count) * 10 for count in range(1, 7)] == [0, 20, 60, 140, 300, 600]
+    await folders.bases.look({A: Numbers(0, 0)}, DRIVER)
+    assert folders.maker.asked == asked[-1]
+
+
+async def test_what_was_made_in_vain_is_made_at_once_for_another_driver_or_other_numbers(folders: Folders) -> None:
+    for numbers, driver in ((7, DRIVER), (8, DRIVER), (8, "590.1"), (8, "590.1")):
+        await folders.bases.look({A: Numbers(0, numbers)}, driver)
+    assert folders.maker.asked == 3

@@ -1,5 +1,6 @@
 """Our specification is NVIDIA's edits for the GPUs, and ours on top."""
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,108 @@ def test_a_node_below_the_drivers_root_counts_by_where_the_host_has_it() -> None
     below = {"path": "/dev/nvidia1", "hostPath": "/run/nvidia/driver/dev/nvidia1"}
     edits = base({"name": A, "containerEdits": {"deviceNodes": [below]}})
     assert cdi.base_of(edits, A, Numbers(0, 1)) is not None
+
+
+def with_nodes(*nodes: dict[str, Any], **edits: Any) -> dict[str, Any]:
+    return base({"name": A, "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia0"}, *nodes], **edits}})
+
+
+def made_of(specification: dict[str, Any]) -> dict[str, Any]:
+    return edits_of(cdi.specification(Nonce("n1"), bases(specification, A), Edits(environment={})))
+
+
+@pytest.mark.parametrize(
+    ("node", "why"),
+    [
+        ({"path": "/dev/nvidia1"}, "gives /dev/nvidia0 and /dev/nvidia1, and"),
+        ({"path": "/dev/nvidia0", "hostPath": "/dev//nvidia3"}, "gives /dev/nvidia0 and /dev/nvidia3, and"),
+        ({"path": "/dev/nvidia0", "hostPath": "//dev/nvidia3"}, "gives /dev/nvidia0 and /dev/nvidia3, and"),
+        ({"path": "/dev/nvidia0", "hostPath": "/dev/char/195:3"}, "gives /dev/char/195:3, which"),
+        ({"path": "/dev/nvidia0", "hostPath": "/dev/x/dev/nvidia0"}, "gives /dev/x/dev/nvidia0, which"),
+        ({"path": "/dev/gpu", "hostPath": "/dev/nvidia0"}, "gives /dev/gpu, which"),
+        ({"path": "/dev/nvidia-caps/nvidia-cap21"}, "gives /dev/nvidia-caps/nvidia-cap21, which"),
+        ({"path": "/dev/nvidia*"}, "gives /dev/nvidia*, which"),
+        ({"path": "dev/nvidia0"}, "gives dev/nvidia0, which"),
+        ({"path": 7}, "gives 7, which"),
+        ({"path": "/dev/nvidiactl", "hostPath": "/dev/nvidia0"}, "gives /dev/nvidia0 as /dev/nvidiactl"),
+        ({"path": "/dev/nvidia-uvm", "hostPath": "/dev/dri/card1"}, "gives /dev/dri/card1, which"),
+        ({"path": "/dev/dri/../nvidia1"}, "gives /dev/nvidia0 and /dev/nvidia1, and"),
+    ],
+)
+def test_what_is_not_known_to_be_the_gpus_or_the_drivers_is_refused(node: dict[str, Any], why: str) -> None:
+    found = choice.Found(Path("/etc/cdi/nvidia.yaml"), with_nodes(node))
+    assert cdi.base_of(found.content, A, Numbers(0, 0)) is None
+    assert why in (choice.unfit(found, choice.Wanted(A, Numbers(0, 0), None)) or "")
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"path": "/dev/nvidia-uvm"},
+        {"path": "/dev/nvidia-uvm-tools", "hostPath": "/run/nvidia/driver/dev/nvidia-uvm-tools"},
+        {"path": "/dev/nvidia-modeset", "hostPath": ""},
+        {"path": "/dev/nvidiactl", "hostPath": "/dev/null"},
+    ],
+)
+def test_the_drivers_own_nodes_serve(node: dict[str, Any]) -> None:
+    assert node["path"] in {each["path"] for each in made_of(with_nodes(node))["deviceNodes"]}
+
+
+def test_a_container_gets_the_node_that_was_compared_whatever_numbers_the_file_has() -> None:
+    """A major number of another boot would be obeyed over the path."""
+    node = {"path": "/dev//nvidia-uvm", "hostPath": "/dev/x/../nvidia-uvm", "major": 510, "minor": 3, "type": "c"}
+    more = {"fileMode": 438, "permissions": "rwm"}
+    assert made_of(with_nodes(node | more))["deviceNodes"] == [
+        CONTROL,
+        {"path": "/dev/nvidia0"},
+        {"path": "/dev/nvidia-uvm", "hostPath": "/dev/nvidia-uvm"} | more,
+    ]
+
+
+def hook(*arguments: str) -> dict[str, Any]:
+    return HOOK | {"args": ["nvidia-cdi-hook", *arguments]}
+
+
+def test_a_container_gets_no_display_which_may_be_another_gpus() -> None:
+    link = ["--link", "../card3::/dev/dri/by-path/pci-0000:01:00.0-card"]
+    library = ["--link", "libcuda.so.1::/usr/lib64/libcuda.so"]
+    hooks = [
+        hook("create-symlinks", *link),
+        hook("create-symlinks", f"--link={link[1]}", *library, *link),
+        hook("chmod", "--mode", "755", "--path", "/dev/dri"),
+        hook("chmod", "--mode", "755", "--path=/dev/dri"),
+    ]
+    found = made_of(with_nodes({"path": "/dev/dri/card3"}, {"path": "/dev/dri/renderD130"}, hooks=hooks))
+    assert found["deviceNodes"] == [CONTROL, {"path": "/dev/nvidia0"}]
+    assert found["hooks"] == [HOOK, hook("create-symlinks", *library)]
+
+
+def contained(depth: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+def repeated(times: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(times):
+        found = [found, found]
+    return found
+
+
+def in_itself() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    "value", [in_itself(), contained(2000), repeated(25), [date(2001, 1, 1)], {1: "x"}, {"x": {b"y"}}]
+)
+def test_edits_that_no_file_could_hold_are_refused(value: Any) -> None:
+    with pytest.raises(errors.InvalidInputError, match="containerEdits"):
+        cdi.base_of(with_nodes(additionalGids=value), A, Numbers(0, 0))
 
 
 def test_a_uuid_goes_before_an_index() -> None:

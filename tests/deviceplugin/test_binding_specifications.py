@@ -19,8 +19,8 @@ N1, N2 = Nonce("n1"), Nonce("n2")
 LIMIT = Edits(environment={"LIMIT": "30"})
 
 
-def nvidia(*names: str, node: str = "/dev/nvidia0") -> dict[str, object]:
-    devices = [{"name": name, "containerEdits": {"deviceNodes": [{"path": node}]}} for name in names]
+def nvidia(*names: str, **node: str) -> dict[str, object]:
+    devices = [{"name": name, "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia0"} | node]}} for name in names]
     return {"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": devices, "containerEdits": {}}
 
 
@@ -54,8 +54,8 @@ async def test_a_name_resolves_to_the_gpus_edits_and_limits(folders: Folders, su
 
 async def test_the_later_folder_wins(folders: Folders) -> None:
     folders.dynamic.mkdir()
-    (folders.static / "nvidia.yaml").write_text(yaml.safe_dump(nvidia(A, node="/old/dev/nvidia0")))
-    (folders.dynamic / "nvidia.yaml").write_text(yaml.safe_dump(nvidia(A, node="/new/dev/nvidia0")))
+    (folders.static / "nvidia.yaml").write_text(yaml.safe_dump(nvidia(A, hostPath="/old/dev/nvidia0")))
+    (folders.dynamic / "nvidia.yaml").write_text(yaml.safe_dump(nvidia(A, hostPath="/new/dev/nvidia0")))
     await folders.files.write(N1, {A: Numbers(0, 0)}, LIMIT)
     assert "/new/dev/nvidia0" in folders.written()
 

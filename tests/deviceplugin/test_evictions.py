@@ -39,6 +39,10 @@ def test_who_ended_is_told_of_with_the_reason() -> None:
         (BLOCKS, None, True, None),
         (BLOCKS, BLOCKS, True, BLOCKS),
         (OVERUSE, None, True, OVERUSE),
+        (OVERUSE, BLOCKS, False, OVERUSE),
+        (OVERUSE, BLOCKS, True, OVERUSE),
+        (BLOCKS, OVERUSE, False, BLOCKS),
+        (BLOCKS, OVERUSE, True, OVERUSE),
     ],
 )
 def test_who_was_to_go_stays_named_also_after_a_restart_until_the_gpu_serves_if_that_was_why(
@@ -53,6 +57,13 @@ def test_who_was_to_go_stays_named_also_after_a_restart_until_the_gpu_serves_if_
     holder = tenants.Holder(uid=UID, namespace=Namespace("team"), pod="train", booked=booked)
     (told,) = tenants.tenants([(holder, holder.booked.gpus[0])], {}, old, alone={}, evict=evict)
     assert told.evict is then
+
+
+@pytest.mark.parametrize(("before", "then"), [(BLOCKS, {}), (OVERUSE, {UID: OVERUSE})])
+def test_who_has_let_go_is_named_no_longer_though_the_gpu_does_not_serve(
+    before: gpunode.EvictionReason, then: dict[PodUID, gpunode.EvictionReason]
+) -> None:
+    assert tenants.to_evict({}, gpu(UID, evict=before), serves=False, let_go={UID}) == then
 
 
 def test_that_somebody_should_go_is_written_at_once() -> None:

@@ -219,23 +219,23 @@ def test_server_that_ends_together_with_its_daemon_is_no_fault_of_its_clients(lo
 
 
 @pytest.mark.parametrize("unasked", [NO_DAEMON, Server(state=MPS.STARTING, reason="did not answer", daemon=DAEMON)])
-def test_who_holds_a_gpu_whose_daemon_cannot_be_asked_is_not_named_for_eviction(unasked: Server) -> None:
+def test_who_holds_a_gpu_whose_daemon_cannot_be_asked_is_not_in_the_way(unasked: Server) -> None:
     """A fresh agent does not know the server: those that NVML lists may be the server and its clients."""
     gpu = GPU()
     for _ in range(10):
         decision = gpu.see(unasked, 100, 1, 2, after=30)
         assert (decision.ready, decision.actions, decision.published) == (False, (), unasked.state)
+        assert decision.blocking == pids()
         assert decision.reason == f"{unasked.reason}; used by 1, 2, 100"
     assert gpu.see(active(1, 2)).ready
 
 
-def test_who_holds_the_gpu_while_its_server_initializes_is_named_for_eviction() -> None:
+def test_who_holds_the_gpu_while_its_server_initializes_is_in_the_way() -> None:
     gpu, starting = GPU(), Server(state=MPS.STARTING, pid=100, initializes=True, daemon=DAEMON)
-    assert gpu.see(starting, 9).actions == ()
-    assert gpu.see(starting, 9, after=29).actions == ()
-    decision = gpu.see(starting, 9, after=1)
-    assert (decision.actions, decision.reason) == ((EvictStayers(pids=pids(9)),), "used by 9")
-    assert gpu.see(starting, after=1).actions == ()
+    decision = gpu.see(starting, 9)
+    assert (decision.actions, decision.blocking, decision.reason) == ((), pids(9), "used by 9")
+    freed = gpu.see(starting, after=1)
+    assert (freed.actions, freed.blocking) == ((), pids())
     assert gpu.see(active()).ready
 
 
@@ -247,23 +247,14 @@ def test_server_that_had_a_fault_proves_itself_only_while_it_is_active() -> None
     assert [gpu.see(active(5)).ready for _ in range(3)] == [False, False, True]
 
 
-def test_who_takes_the_gpu_while_it_has_no_server_is_named_for_eviction() -> None:
+def test_who_takes_the_gpu_while_it_has_no_server_is_in_the_way() -> None:
     """A tenant without a server has no limit. Whether it is one, who asks for evictions knows."""
     gpu = GPU()
     gpu.see(at_fault(1, 2))
     assert gpu.see(at_fault()).actions == (StopServer(), StartServer())
-    assert gpu.see(STOPPED, 9).actions == ()
-    assert gpu.see(STOPPED, 9, after=29).actions == ()
-    decision = gpu.see(STOPPED, 9, after=1)
-    assert (decision.actions, decision.reason) == ((EvictStayers(pids=pids(9)),), "used by 9")
-    assert gpu.see(STOPPED).actions == (StartServer(),)
-
-
-def test_who_is_in_the_way_for_a_moment_again_and_again_is_not_named_for_eviction() -> None:
-    gpu = GPU()
-    for _ in range(10):
-        assert gpu.see(STOPPED, 9, after=20).actions == ()
-        gpu.see(STOPPED, after=1)
+    decision = gpu.see(STOPPED, 9)
+    assert (decision.actions, decision.blocking, decision.reason) == ((), pids(9), "used by 9")
+    assert gpu.see(STOPPED, after=1).actions == (StartServer(),)
 
 
 def test_server_that_was_ended_in_good_order_is_no_fault_of_the_clients_that_it_had() -> None:

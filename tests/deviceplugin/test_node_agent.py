@@ -14,9 +14,8 @@ from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.kube import cluster
 from cotenant_deviceplugin.mps import proof, steps, supervision
 from cotenant_deviceplugin.mps.backend import Server
-from cotenant_deviceplugin.node import around
+from cotenant_deviceplugin.node import around, holding
 from cotenant_deviceplugin.node.agent import NodeAgent
-from cotenant_deviceplugin.node.tasks import UNSPECIFIED
 from deviceplugin import fakes
 from node_kit import quick
 from node_kit.kubelet_devices import KubeletError
@@ -204,8 +203,23 @@ async def test_a_gpu_that_nvidias_specification_does_not_know_is_closed_and_says
     async with node.agent():
         async with asyncio.timeout(20):
             await node.kubelet.has_tokens(100)
-        await quick.until(lambda: node.gpu()["health"] == "Suspect" and node.gpu()["reason"] == UNSPECIFIED)
+        said = "nvidia.json (nvidia.com/gpu) does not know the GPU"
+        await quick.until(lambda: node.gpu()["health"] == "Suspect" and said in node.gpu()["reason"])
         assert node.gpu(1)["health"] == "Healthy"
+    await node.kubelet.end()
+
+
+async def test_a_gpu_whose_specification_gives_another_gpus_node_says_so(folder: Path) -> None:
+    node = WholeNode(folder)
+    value = json.loads((folder / "cdi" / "nvidia.json").read_text())
+    value["devices"][0]["containerEdits"] = value["devices"][1]["containerEdits"]
+    (folder / "cdi" / "nvidia.json").write_text(json.dumps(value))
+    await node.kubelet.begin()
+    async with node.agent():
+        async with asyncio.timeout(20):
+            await node.kubelet.has_tokens(100)
+        said = "gives /dev/nvidia1, and the GPU is /dev/nvidia0"
+        await quick.until(lambda: node.gpu()["health"] == "Suspect" and said in node.gpu()["reason"])
     await node.kubelet.end()
 
 
@@ -221,13 +235,19 @@ async def test_a_gpu_on_which_no_limit_of_threads_holds_is_closed_and_says_so(fo
     await node.kubelet.end()
 
 
-def name_for_eviction(agent: NodeAgent, node: WholeNode, pid: int, *, published: gpunode.MPS) -> None:
+def name_for_eviction(agent: NodeAgent, node: WholeNode, pid: int) -> supervision.Decision:
     """A supervisor finds that a process of the first GPU has to go."""
     actions = (steps.EvictStayers(pids=frozenset({pid})),)
-    agent.serious.append(
-        (node.first, supervision.Decision(state=supervision.State(), published=published, actions=actions))
-    )
+    decision = supervision.Decision(state=supervision.State(), published=gpunode.MPS.FAULT, actions=actions)
+    agent.serious.append((node.first, decision))
     agent.alarm.set()
+    return decision
+
+
+def evictions(agent: NodeAgent) -> bool:
+    """Whether any was asked for."""
+    text = agent.metrics.text(exposition.Audience.ANYBODY).decode()
+    return 'cotenant_evictions_total{reason="BlocksGPURecovery"} 1.0' in text
 
 
 async def test_a_server_that_keeps_failing_asks_for_its_stayers_to_be_evicted_until_it_serves_again(
@@ -240,21 +260,59 @@ async def test_a_server_that_keeps_failing_asks_for_its_stayers_to_be_evicted_un
         says = [gpunode.MPS.FAULT]
         monkeypatch.setattr(agent.machines, "evidence", lambda _: says[-1])
         node.run_process(51, UID)
-        name_for_eviction(agent, node, 51, published=gpunode.MPS.FAULT)
+        decision = name_for_eviction(agent, node, 51)
+        monkeypatch.setattr(agent.machines, "decision", lambda _: replace(decision, published=says[-1]))
         await quick.until(lambda: wanted(node) == {gpunode.EvictionReason.BLOCKS_RECOVERY})
-        assert (
-            'cotenant_evictions_total{reason="BlocksGPURecovery"} 1.0'
-            in agent.metrics.text(exposition.Audience.ANYBODY).decode()
-        )
+        assert evictions(agent)
         says.append(gpunode.MPS.ACTIVE)
         await quick.until(lambda: wanted(node) == set())
 
 
-async def test_only_tenants_are_asked_to_go_from_a_gpu_that_somebody_else_holds(folder: Path) -> None:
+async def test_a_tenant_that_holds_a_gpu_without_a_server_is_asked_to_go_until_it_serves_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "EVICT_SECONDS", 0.5)
+    node = WholeNode(folder)
+    async with node.offering() as agent:
+        await started(node, node.bind())
+        node.run_process(51, UID)
+        node.gpus.processes[node.first] = {51: 100}
+        serving = node.mps.servers[node.first]
+        node.mps.daemons = False
+        node.mps.put(node.first, Server(state=gpunode.MPS.STOPPED, reason="no server", daemon=50))
+        await quick.until(lambda: wanted(node) == {gpunode.EvictionReason.BLOCKS_RECOVERY})
+        assert evictions(agent)
+        node.gpus.processes[node.first] = {}
+        node.mps.put(node.first, serving)
+        await quick.until(lambda: wanted(node) == set())
+
+
+async def test_nobody_is_asked_to_go_by_a_decision_that_stands_no_longer(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the driver has answered late of another GPU, and this one's server serves again meanwhile."""
+    node = WholeNode(folder)
+    async with node.offering() as agent:
+        await started(node, node.bind())
+        node.run_process(51, UID)
+        weighed = list[None]()
+        monkeypatch.setattr(agent.incidents, "recovered", lambda _: weighed.append(None))
+        name_for_eviction(agent, node, 51)
+        await quick.until(lambda: not agent.serious)
+        weighed.clear()
+        agent.alarm.set()
+        await quick.until(lambda: bool(weighed))
+        assert (wanted(node), evictions(agent)) == (set(), False)
+
+
+async def test_only_tenants_are_asked_to_go_from_a_gpu_that_somebody_else_holds(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     node = WholeNode(folder)
     async with node.offering() as agent:
         node.run_process(51, UID)
-        name_for_eviction(agent, node, 51, published=gpunode.MPS.STOPPED)
+        decision = name_for_eviction(agent, node, 51)
+        monkeypatch.setattr(agent.machines, "decision", lambda _: decision)
         await quick.until(lambda: not agent.serious)
         assert wanted(node) == set()
 

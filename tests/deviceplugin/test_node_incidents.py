@@ -77,6 +77,33 @@ async def test_a_pod_may_stay_when_each_gpu_that_it_blocked_has_recovered() -> N
     assert list(made.evict([PodUID(UID)])) == [UID]
 
 
+async def test_a_pod_that_has_let_go_may_stay_while_another_one_blocks() -> None:
+    changes = list[None]()
+    made, other = told(fakes.FakeCluster()), PodUID("other")
+    made.blocking(GPUUID("GPU-1"), [PodUID(UID), other])
+    made.changed = lambda: changes.append(None)
+    for _ in range(2):
+        made.blocking(GPUUID("GPU-1"), [other])
+    assert (made.evict([PodUID(UID)]), made.let_go, len(changes)) == ({}, frozenset({UID}), 1)
+    made.blocking(GPUUID("GPU-1"), [PodUID(UID)])
+    assert (list(made.evict([PodUID(UID)])), made.let_go) == ([UID], frozenset())
+
+
+async def test_a_pod_that_leaves_stays_named_so_that_its_end_is_told_with_the_reason() -> None:
+    made = told(fakes.FakeCluster())
+    made.blocking(GPUUID("GPU-1"), [PodUID(UID)])
+    made.blocking(GPUUID("GPU-1"), [], leaving=[PodUID(UID)])
+    assert list(made.evict([PodUID(UID)])) == [UID]
+
+
+async def test_a_pod_that_blocks_another_gpu_stays_named() -> None:
+    made = told(fakes.FakeCluster())
+    for gpu in ("GPU-1", "GPU-2"):
+        made.blocking(GPUUID(gpu), [PodUID(UID)])
+    made.blocking(GPUUID("GPU-1"), [])
+    assert list(made.evict([PodUID(UID)])) == [UID]
+
+
 async def test_overuse_stands_though_the_gpu_recovers() -> None:
     made = told(fakes.FakeCluster())
     made.overused([overuse(evict=True)])

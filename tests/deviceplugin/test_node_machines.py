@@ -408,3 +408,20 @@ async def test_a_gpu_whose_processes_cannot_be_read_is_not_active_on_what_was_se
     bench.gpus.processes[bench.gpu] = held
     await bench.machines.step(bench.gpu)
     assert bench.machines.evidence(bench.gpu) is gpunode.MPS.ACTIVE
+
+
+async def test_nothing_is_left_to_be_done_by_a_decision_once_the_driver_cannot_be_asked() -> None:
+    bench = Bench()
+    await bench.machines.settle(bench.gpu)
+    await seen(bench, replace(occupied(51), state=gpunode.MPS.FAULT))
+    bench.time.seconds += supervision.Policy().evict_seconds
+    bench.gpus.processes[bench.gpu] = {51: 1}
+    decided = await seen(bench, replace(occupied(51), state=gpunode.MPS.FAULT))
+    assert bench.machines.decision(bench.gpu) is decided
+    assert decided.actions
+    bench.gpus.there = False
+    with pytest.raises(errors.TemporaryError):
+        await bench.machines.step(bench.gpu)
+    last = bench.machines.decision(bench.gpu)
+    assert last is not None
+    assert (last.actions, last.blocking) == ((), frozenset())

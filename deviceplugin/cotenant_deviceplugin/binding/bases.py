@@ -3,19 +3,23 @@
 import asyncio
 import os
 import stat
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import yaml
 
-from cotenant_api import errors
+from cotenant_api import backoff, errors
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.binding import cdi, choice
 from cotenant_deviceplugin.binding.grants import Numbers
 
 DELAY_SECONDS = 1.0
+FIRST_PAUSE_SECONDS = 20.0
+LONGEST_PAUSE_SECONDS = 300.0
+"""After one was made that does not serve; doubled each time."""
 OURS = ("cotenant.dev-share_", ".cotenant.dev-share_")
 """How the names of the agent's own files begin: they are many, and are none of NVIDIA's."""
 SUFFIXES = (".json", ".yaml")
@@ -39,14 +43,22 @@ class Look:
     """What was found for the GPUs of a node.
 
     Attributes:
-        missing: GPUs for which there is nothing.
-        reason: what was looked for where, and what helps; None: no GPU is missing.
+        reasons: of each GPU for which there is nothing, what was looked for where, and what helps.
         made: whether some GPUs are served by a specification that the agent has made.
     """
 
-    missing: frozenset[GPUUID] = frozenset()
-    reason: str | None = None
+    reasons: Mapping[GPUUID, str] = field(default_factory=dict)
     made: bool = False
+
+    @property
+    def missing(self) -> frozenset[GPUUID]:
+        """GPUs for which there is nothing."""
+        return frozenset(self.reasons)
+
+    @property
+    def reason(self) -> str | None:
+        """Why there is nothing for one of them; None: no GPU is missing."""
+        return next(iter(self.reasons.values()), None)
 
 
 @dataclass(frozen=True)
@@ -63,10 +75,22 @@ _Read = dict[Path, tuple[_Stamp, choice.Found | None]]
 
 @dataclass(frozen=True)
 class _Made:
-    """What the agent has made, and for which driver."""
+    """What the agent has made, for which driver and which GPUs.
+
+    Attributes:
+        in_vain: how often in a row it did not serve all of them.
+        not_before: when it may be made again for the same GPUs.
+    """
 
     driver: str | None
+    gpus: Mapping[GPUUID, Numbers]
     content: cdi.Object
+    in_vain: int = 0
+    not_before: float = 0.0
+
+    def amiss(self, gpu: GPUUID, numbers: Numbers) -> str | None:
+        """Return why it does not give a GPU; None where it does."""
+        return choice.amiss(self.content, gpu, numbers)
 
 
 class Bases:
@@ -75,11 +99,18 @@ class Bases:
     Args:
         folders: where NVIDIA's parts put their specifications, `.yaml` or `.json`; a later folder wins.
         maker: asked where no specification serves; None: nobody is.
+        monotonic: a clock that never goes back, in seconds.
     """
 
-    def __init__(self, folders: Iterable[Path] = FOLDERS, *, maker: Maker | None = None) -> None:
+    def __init__(
+        self,
+        folders: Iterable[Path] = FOLDERS,
+        *,
+        maker: Maker | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._folders = tuple(folders)
-        self._maker = maker
+        self._maker, self._monotonic = maker, monotonic
         self._read: _Read = {}
         self._driver: str | None = None
         self._made: _Made | None = None
@@ -97,21 +128,34 @@ class Bases:
         try:
             found = await asyncio.to_thread(self._every)
         except errors.TemporaryError as error:
-            return Look(frozenset(gpus), str(error))
+            return Look(dict.fromkeys(gpus, str(error)))
         missing = self._missing(found, gpus)
         if not missing:
             return Look()
-        why = None
-        if self._maker is not None and not self._serves(missing):
-            try:
-                self._made = _Made(self._driver, await self._maker.generate())
-            except errors.TemporaryError as error:
-                self._made, why = None, str(error)
-        still = {gpu: numbers for gpu, numbers in missing.items() if not self._serves({gpu: numbers})}
-        if not still:
-            return Look(made=True)
-        told = choice.told(self._folders, found, still, self._driver)
-        return Look(frozenset(still), f"{told}; {why}" if why else told, made=len(still) < len(missing))
+        why = await self._make({gpu: numbers for gpu, numbers in missing.items() if numbers.minor is not None})
+        reasons = {
+            gpu: self._told(found, gpu, each, why) for gpu, each in missing.items() if not self._serves(gpu, each)
+        }
+        return Look(reasons, made=len(reasons) < len(missing))
+
+    async def _make(self, gpus: Mapping[GPUUID, Numbers]) -> str | None:
+        """Have a specification made where that may help; return why there is none, as far as its maker tells."""
+        made = self._made
+        if self._maker is None or all(self._serves(gpu, numbers) for gpu, numbers in gpus.items()):
+            return None
+        again = made is not None and made.gpus == gpus
+        if made is not None and again and self._monotonic() < made.not_before:
+            return None
+        in_vain = made.in_vain if made is not None and again else 0
+        try:
+            self._made = made = _Made(self._driver, gpus, await self._maker.generate())
+        except errors.TemporaryError as error:
+            self._made = None
+            return str(error)
+        if not all(self._serves(gpu, numbers) for gpu, numbers in gpus.items()):
+            pause = backoff.doubled(FIRST_PAUSE_SECONDS, in_vain, most=LONGEST_PAUSE_SECONDS)
+            self._made = replace(made, in_vain=in_vain + 1, not_before=self._monotonic() + pause)
+        return None
 
     @property
     def remembered(self) -> int:
@@ -133,20 +177,27 @@ class Bases:
 
     def _base(self, found: Iterable[choice.Found], gpu: GPUUID, numbers: Numbers) -> cdi.Base:
         base = choice.base(found, choice.Wanted(gpu, numbers, self._driver))
-        if base is None and self._made is not None:
+        if base is None and self._made is not None and self._made.amiss(gpu, numbers) is None:
             base = cdi.base_of(self._made.content, gpu, numbers)
         if base is None:
-            why = choice.told(self._folders, found, {gpu: numbers}, self._driver)
-            raise errors.TemporaryError(why, delay_seconds=DELAY_SECONDS)
+            raise errors.TemporaryError(self._told(found, gpu, numbers, None), delay_seconds=DELAY_SECONDS)
         return base
+
+    def _told(self, found: Iterable[choice.Found], gpu: GPUUID, numbers: Numbers, why: str | None) -> str:
+        """Return in words why a GPU is not served; `why`: nothing could be made."""
+        if why is None and self._maker is not None and numbers.minor is None:
+            why = "none is made, as the driver does not tell the GPU's minor number"
+        elif why is None and self._made is not None:
+            why = f"the one that the node agent has made {self._made.amiss(gpu, numbers)}"
+        told = choice.told(self._folders, found, choice.Wanted(gpu, numbers, self._driver))
+        return f"{told}; {why}" if why else told
 
     def _missing(self, found: Iterable[choice.Found], gpus: Mapping[GPUUID, Numbers]) -> dict[GPUUID, Numbers]:
         wanted = {gpu: choice.Wanted(gpu, numbers, self._driver) for gpu, numbers in gpus.items()}
         return {gpu: each.numbers for gpu, each in wanted.items() if choice.base(found, each) is None}
 
-    def _serves(self, gpus: Mapping[GPUUID, Numbers]) -> bool:
-        made = self._made
-        return made is not None and all(cdi.base_of(made.content, gpu, numbers) for gpu, numbers in gpus.items())
+    def _serves(self, gpu: GPUUID, numbers: Numbers) -> bool:
+        return self._made is not None and self._made.amiss(gpu, numbers) is None
 
     def _every(self) -> tuple[choice.Found, ...]:
         before, self._read = self._read, {}

@@ -5,14 +5,13 @@ A runtime refuses fields that the declared version does not have, so what NVIDIA
 """
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from cotenant_api import errors
 from cotenant_api.names import GPUUID
-from cotenant_deviceplugin.binding import ledger
+from cotenant_deviceplugin.binding import ledger, nodes
 from cotenant_deviceplugin.binding.grants import Numbers
 from cotenant_deviceplugin.binding.ledger import Nonce
 from cotenant_deviceplugin.mps.backend import Edits
@@ -22,9 +21,9 @@ HOOKS_OF_WHOLE_GPUS = frozenset({"enable-cuda-compat", "apply-cuda-memory-limits
 that is newer than its server's, the second sets limits by variables that the tenant sets (toolkit 1.20)."""
 LEAST_VERSION = (0, 5, 0)
 """The first in which a device's name may begin with a digit, as a nonce may."""
-
-_GPU_NODE = re.compile(r"/dev/nvidia\d+$")
-"""Of one GPU; the others, as nvidiactl and nvidia-uvm, are of the driver."""
+MAX_DEPTH = 32
+MAX_VALUES = 100_000
+"""Of the edits of one GPU, which have some hundred. YAML's aliases repeat a value for a few bytes."""
 
 Object = Mapping[str, Any]
 
@@ -63,16 +62,10 @@ def base_of(specification: Object, gpu: GPUUID, numbers: Numbers) -> Base | None
 
 
 def wrong_nodes(base: Base, numbers: Numbers) -> str | None:
-    """Return why edits do not give a GPU by its device node, and no other GPU; None where they do.
-
-    A specification stays as it was written when a GPU falls off the bus or is moved; indexes and nodes do not.
-    """
+    """Return why edits do not give a GPU by its device node, and no other GPU; None where they do."""
     if numbers.minor is None:
         return "cannot be compared with the GPU, whose minor number the driver does not tell"
-    wanted = f"/dev/nvidia{numbers.minor}"
-    nodes = (node for edits in base.edits for node in edits.get("deviceNodes") or ())
-    given = sorted({match[0] for node in nodes for match in _matches(node)})
-    return None if given == [wanted] else f"gives {' and '.join(given) or 'no device node'}, and the GPU is {wanted}"
+    return nodes.wrong((node for edits in base.edits for node in edits.get("deviceNodes") or ()), numbers.minor)
 
 
 def named(specification: Object, gpu: GPUUID, numbers: Numbers) -> Base | None:
@@ -90,6 +83,8 @@ def named(specification: Object, gpu: GPUUID, numbers: Numbers) -> Base | None:
     if device is None:
         return None
     own = (specification.get("containerEdits"), device.get("containerEdits"))
+    for edits in own:
+        _measure(edits, 0, {})
     return Base(_version(specification), tuple(edits for edits in own if edits))
 
 
@@ -102,7 +97,8 @@ def specification(nonce: Nonce, bases: Iterable[Base], edits: Edits) -> dict[str
     ours: dict[str, Any] = {"env": [f"{name}={value}" for name, value in sorted(edits.environment.items())]}
     if edits.mounts:
         ours["mounts"] = list(edits.mounts)
-    theirs = [_for_sharing(each) if edits.shared else each for base in bases for each in base.edits]
+    given = [nodes.for_containers(each) for base in bases for each in base.edits]
+    theirs = [_for_sharing(each) if edits.shared else each for each in given]
     merged = _merged([*theirs, ours])
     version = max([LEAST_VERSION, *(base.version for base in bases)])
     return {
@@ -110,11 +106,6 @@ def specification(nonce: Nonce, bases: Iterable[Base], edits: Edits) -> dict[str
         "kind": ledger.KIND,
         "devices": [{"name": nonce, "containerEdits": merged}],
     }
-
-
-def _matches(node: Object) -> list[re.Match[str]]:
-    """Return the GPU's node as the container has it and as the host does."""
-    return [match for name in ("path", "hostPath") if (match := _GPU_NODE.search(str(node.get(name))))]
 
 
 def _edits(of: Object) -> Object:
@@ -137,6 +128,27 @@ def _list(of: Object, field: str, kind: type[Any], remedy: str) -> list[Any]:
     if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
         raise errors.InvalidInputError(field, values, remedy)
     return values
+
+
+def _measure(value: object, depth: int, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """Return how many values one has with all that is in it, and how deep it is; raise InvalidInputError beyond bounds.
+
+    What an alias has contain itself has no end, and not all that YAML knows is in JSON.
+    """
+    count, height = known.get(id(value), (1, 0))
+    if height == 0 and isinstance(value, Mapping | list) and depth <= MAX_DEPTH:
+        parts = [_measure(each, depth + 1, known) for each in (value if isinstance(value, list) else value.values())]
+        count, height = 1 + sum(part[0] for part in parts), 1 + max((part[1] for part in parts), default=0)
+        known[id(value)] = count, height
+    if depth + height > MAX_DEPTH or count > MAX_VALUES:
+        raise errors.InvalidInputError(
+            "containerEdits", "...", f"must be {MAX_DEPTH} levels deep and have {MAX_VALUES} values at most"
+        )
+    if not isinstance(value, Mapping | list | str | int | float | None):
+        raise errors.InvalidInputError("containerEdits", value, "must be text, number, list or object")
+    if isinstance(value, Mapping) and not all(isinstance(key, str) for key in value):
+        raise errors.InvalidInputError("containerEdits", list(value), "must have names that are text")
+    return count, height
 
 
 def _for_sharing(edits: Object) -> Object:

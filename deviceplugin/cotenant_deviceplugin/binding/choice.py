@@ -9,7 +9,7 @@ management.nvidia.com/gpu: the toolkit of the GPU Operator, for its own privileg
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,18 +65,21 @@ def unfit(found: Found, wanted: Wanted) -> str | None:
     """Return why a specification does not serve a GPU; None where it does."""
     if found.kind == MANAGEMENT:
         return "gives all GPUs at once"
-    try:
-        known = cdi.named(found.content, wanted.gpu, wanted.numbers)
-    except errors.InvalidInputError as error:
-        return str(error)
-    if known is None:
-        return "does not know the GPU"
-    if (fault := cdi.wrong_nodes(known, wanted.numbers)) is not None:
+    if (fault := amiss(found.content, wanted.gpu, wanted.numbers)) is not None:
         return fault
     versions = driver_versions(found.content)
     if wanted.driver is not None and versions and wanted.driver not in versions:
         return f"is of driver {' and '.join(sorted(versions))}, and {wanted.driver} runs"
     return None
+
+
+def amiss(content: cdi.Object, gpu: GPUUID, numbers: Numbers) -> str | None:
+    """Return why a specification does not give a GPU, of whatever driver it is; None where it does."""
+    try:
+        known = cdi.named(content, gpu, numbers)
+    except errors.InvalidInputError as error:
+        return str(error)
+    return "does not know the GPU" if known is None else cdi.wrong_nodes(known, numbers)
 
 
 def driver_versions(content: cdi.Object) -> frozenset[str]:
@@ -86,11 +89,9 @@ def driver_versions(content: cdi.Object) -> frozenset[str]:
     return frozenset(match[1] for match in matches if match)
 
 
-def told(folders: Iterable[Path], found: Iterable[Found], missing: Mapping[GPUUID, Numbers], driver: str | None) -> str:
-    """Return in words what was looked for where, and why what is there does not serve one of the GPUs."""
-    gpu, numbers = next(iter(missing.items()))
-    wanted = Wanted(gpu, numbers, driver)
+def told(folders: Iterable[Path], found: Iterable[Found], wanted: Wanted) -> str:
+    """Return in words what was looked for where, and why what is there does not serve a GPU."""
     reasons = [f"{each.path} ({each.kind}) {unfit(each, wanted) or SEVERAL}" for each in found]
     where = " and ".join(str(folder) for folder in folders)
-    looked = f"no CDI specification of kind {' or '.join(KINDS)} in {where} gives {gpu} alone"
+    looked = f"no CDI specification of kind {' or '.join(KINDS)} in {where} gives {wanted.gpu} alone"
     return f"{looked}: {'; '.join(reasons)}" if reasons else looked

@@ -31,7 +31,7 @@ class TerminateClients:
 
 @dataclass(frozen=True, kw_only=True)
 class EvictStayers:
-    """Evict the tenants of these processes: they keep a GPU from recovering, or its server from starting."""
+    """Evict the tenants of these processes: they keep a GPU from recovering."""
 
     pids: frozenset[int]
 

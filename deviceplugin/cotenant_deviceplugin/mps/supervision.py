@@ -29,7 +29,7 @@ class Policy:
     Attributes:
         manage_compute_mode: False: the compute mode is never set.
         terminate_seconds: after a fault, how long its clients may take to end before they are ended through the server.
-        evict_seconds: how long before they are named for eviction.
+        evict_seconds: after a fault, how long before they are named for eviction.
         starting_seconds: how long a server without clients may stay neither ACTIVE nor FAULT before it is replaced.
         settle_seconds: how long one that starts is waited for at once, for a container that waits.
         changes_seconds: after which no further look is begun for that container. One takes 10 s at most as a rule
@@ -101,7 +101,6 @@ class State:
         proven: how often in a row the server was seen well since.
         starting_since: when it was first seen neither ACTIVE nor FAULT.
         attempts, not_before: starts since it was ACTIVE, and when the next may be.
-        blocked_since: since when somebody holds the GPU who keeps its server from starting.
     """
 
     server: int | None = None
@@ -115,7 +114,6 @@ class State:
     starting_since: float | None = None
     attempts: int = 0
     not_before: float = 0.0
-    blocked_since: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +129,8 @@ class Decision:
         fault: one that began with this observation.
         unproven: lines of the daemon's output that told of a fault, and that nothing has proven in time.
         starts: whether its server starts, so that it may be ready soon.
+        blocking: PIDs that hold the GPU and keep its server from starting. Whose they are, and how long that may last,
+            is for others to say.
     """
 
     state: State
@@ -141,6 +141,7 @@ class Decision:
     fault: Fault | None = field(default=None)
     unproven: tuple[str, ...] = ()
     starts: bool = False
+    blocking: frozenset[int] = frozenset()
 
 
 def decide(state: State, seen: Seen, wanted: gpunode.Mode | None, *, now: float, policy: Policy) -> Decision:
@@ -208,7 +209,7 @@ def _shared(state: State, seen: Seen, *, now: float, policy: Policy) -> Decision
         return _replaced(state, seen, now, policy)
     if server.state is not gpunode.MPS.ACTIVE:
         return _waiting(state, seen, now, policy)
-    calm = replace(state, starting_since=None, attempts=0, not_before=0.0, blocked_since=None)
+    calm = replace(state, starting_since=None, attempts=0, not_before=0.0)
     return Decision(state=calm, published=gpunode.MPS.ACTIVE, ready=True)
 
 
@@ -320,25 +321,23 @@ def _compute_mode(seen: Seen, mode: gpunode.Mode, policy: Policy) -> Decision | 
 def _start(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
     reason = seen.server.reason
     if seen.users:
-        return _blocked(state, seen, now, policy)
+        return _blocked(state, seen)
     if now < state.not_before:
         return Decision(state=state, published=gpunode.MPS.STOPPED, reason=reason)
     tried = _tried(state, now, policy)
     return Decision(state=tried, published=gpunode.MPS.STARTING, reason=reason, actions=(steps.StartServer(),))
 
 
-def _blocked(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
+def _blocked(state: State, seen: Seen) -> Decision:
     """Return the wait for whoever holds the GPU without a server: a tenant that does so has no limit, and must go.
 
-    Nobody is evicted before the daemon has answered: until then, whoever holds the GPU may be a client.
+    Nobody is in the way before the daemon has answered: until then, whoever holds the GPU may be a client.
     """
     if not seen.server.absent and not seen.server.initializes:
         reason = f"{seen.server.reason}; {_in_the_way(seen)}"
         return Decision(state=state, published=seen.server.state, reason=reason)
-    since = now if state.blocked_since is None else state.blocked_since
-    actions = (steps.EvictStayers(pids=seen.users),) if now - since >= policy.evict_seconds else ()
-    kept = replace(state, blocked_since=since)
-    return Decision(state=kept, published=seen.server.state, reason=_in_the_way(seen), actions=actions)
+    reason = _in_the_way(seen)
+    return Decision(state=state, published=seen.server.state, reason=reason, blocking=seen.users)
 
 
 def _restart(state: State, reason: str | None, now: float, policy: Policy) -> Decision:
@@ -368,7 +367,7 @@ def _waiting(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
     A server that initializes has no clients yet. Whoever holds the GPU meanwhile keeps it from getting ready.
     """
     if seen.server.initializes and seen.users:
-        return _blocked(state, seen, now, policy)
+        return _blocked(state, seen)
     since = now if state.starting_since is None else state.starting_since
     late = now - since >= policy.starting_seconds and not seen.users
     return Decision(
@@ -390,14 +389,12 @@ def _remembered(state: State, seen: Seen) -> State:
     asked = server.state in {gpunode.MPS.ACTIVE, gpunode.MPS.FAULT} or server.pid is None or server.outdated
     clients = frozenset(server.clients) if asked else state.clients & seen.processes
     witnesses = (clients if asked else state.witnesses & seen.processes) - seen.own
-    blocked_since = state.blocked_since if seen.users else None
     return replace(
         state,
         server=server.pid,
         clients=clients,
         daemon=server.daemon,
         witnesses=witnesses,
-        blocked_since=blocked_since,
     )
 
 

@@ -214,6 +214,7 @@ class NodeAgent:
             granted=self.publisher.granted(self.binding.grants()),
             refused=self.publisher.refused(living),
             evict=self.incidents.evict(living),
+            let_go=self.incidents.let_go,
             own_pids=self._own_pids(),
             around=self.around.read(),
         )

@@ -46,7 +46,8 @@ class Incidents:
         asked: is told of the reason each time that another pod should be evicted.
 
     Attributes:
-        changed: is called when there is another pod to be evicted.
+        changed: is called when there is another pod to be evicted, or one less.
+        let_go: pods that were to be evicted and keep no GPU from recovering any more.
     """
 
     def __init__(
@@ -60,11 +61,13 @@ class Incidents:
         self._refused: dict[PodUID, str] = {}
         self._evict: dict[PodUID, gpunode.EvictionReason] = {}
         self._blocking: dict[GPUUID, frozenset[PodUID]] = {}
+        self.let_go: frozenset[PodUID] = frozenset()
 
     def evict(self, living: Collection[PodUID]) -> dict[PodUID, gpunode.EvictionReason]:
         """Who should be evicted and why, of those that live."""
         self._evict = {uid: reason for uid, reason in self._evict.items() if uid in living}
         self._blocking = {gpu: uids.intersection(living) for gpu, uids in self._blocking.items()}
+        self.let_go = self.let_go.intersection(living)
         return dict(self._evict)
 
     def overused(self, found: Iterable[Overuse]) -> None:
@@ -74,22 +77,25 @@ class Incidents:
             if each.evict:
                 self._ask(each.pod_uid, gpunode.EvictionReason.MEMORY_OVERUSE, each.message)
 
-    def blocking(self, gpu: GPUUID, uids: Iterable[PodUID]) -> None:
-        """Pods keep a GPU from recovering."""
+    def blocking(self, gpu: GPUUID, uids: Collection[PodUID], *, leaving: Collection[PodUID] = frozenset()) -> None:
+        """Pods keep a GPU from recovering, and all others do so no longer.
+
+        Args:
+            gpu: the GPU.
+            uids: the pods that should be evicted.
+            leaving: pods that somebody has deleted. What was asked of them stands: their end is told with it.
+        """
         message = f"its processes hold {gpu} and keep its MPS server from serving: it is evicted"
+        before, self._blocking[gpu] = self._blocking.get(gpu, frozenset()), frozenset(uids)
         for uid in uids:
             self._about((uid,), BLOCKS, message)
             self._ask(uid, gpunode.EvictionReason.BLOCKS_RECOVERY, message)
-            self._blocking[gpu] = self._blocking.get(gpu, frozenset()) | {uid}
+        self._blocking[gpu] |= before.intersection(leaving)
+        self._take_back(before - self._blocking[gpu], f"it holds {gpu} no longer")
 
     def recovered(self, gpu: GPUUID) -> None:
         """Take back what was asked because of a GPU that has recovered by itself: nobody is to go for nothing."""
-        for uid in self._blocking.pop(gpu, frozenset()):
-            elsewhere = any(uid in uids for uids in self._blocking.values())
-            if self._evict.get(uid) is gpunode.EvictionReason.BLOCKS_RECOVERY and not elsewhere:
-                del self._evict[uid]
-                self._log.warning("pod %s: %s has recovered, and it may stay", uid, gpu)
-                self.changed()
+        self._take_back(self._blocking.pop(gpu, frozenset()), f"{gpu} has recovered")
 
     def faulted(self, gpu: GPUUID, fault: gpunode.Fault) -> None:
         """Tell the pods that it concerns of a fatal fault of a GPU."""
@@ -139,9 +145,20 @@ class Incidents:
         if uid in self._evict or self._find(uid) is None:
             return
         self._evict[uid] = reason
+        self.let_go -= {uid}
         self._log.warning("pod %s: %s", uid, message)
         self._asked(reason)
         self.changed()
+
+    def _take_back(self, uids: Iterable[PodUID], why: str) -> None:
+        """Have pods stay, unless another GPU waits for them, or they are to go for another reason."""
+        elsewhere = frozenset[PodUID]().union(*self._blocking.values())
+        for uid in uids:
+            if uid not in elsewhere and self._evict.get(uid) is gpunode.EvictionReason.BLOCKS_RECOVERY:
+                del self._evict[uid]
+                self.let_go |= {uid}
+                self._log.warning("pod %s: %s, and it may stay", uid, why)
+                self.changed()
 
     def _about(self, uids: Iterable[PodUID], reason: str, message: str) -> None:
         for uid in uids:

@@ -183,7 +183,7 @@ class Machines:
             self._unready_since.setdefault(gpu, self._monotonic())
             if (last := self._decisions.get(gpu)) is not None:
                 # What was seen before says nothing about now.
-                self._decisions[gpu] = replace(last, ready=False, reason=str(error))
+                self._decisions[gpu] = replace(last, ready=False, reason=str(error), actions=(), blocking=frozenset())
             raise
         return self._took(gpu, decision)
 

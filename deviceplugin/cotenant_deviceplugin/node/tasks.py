@@ -6,6 +6,7 @@ process.
 
 import asyncio
 import functools
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
@@ -16,7 +17,7 @@ from cotenant_deviceplugin.gpus import hardware, xids
 from cotenant_deviceplugin.kube import cluster
 from cotenant_deviceplugin.kube.reflector import Reflector
 from cotenant_deviceplugin.mps import steps, supervision, v2, versions
-from cotenant_deviceplugin.node import watchdog
+from cotenant_deviceplugin.node import holding, watchdog
 from cotenant_deviceplugin.node.agent import NodeAgent
 from cotenant_deviceplugin.node.machines import Machines
 from cotenant_deviceplugin.node.proving import Proving
@@ -47,13 +48,18 @@ DRIVER, LEDGER, MPS, HEALTH, CANARIES, ENDINGS, WATCHDOG, SERVING, COLLECTING, G
     "giving back",
 )
 """What can fail, as the log names it."""
-UNSPECIFIED = "no CDI specification knows it"
 NO_GPU = "the driver lists no GPU"
 
 
 def _unlimited(devices: Mapping[GPUUID, hardware.Device]) -> dict[GPUUID, str]:
     """Return the GPUs on which no limit of threads would hold, and why."""
     return {gpu: v2.unlimited(device) for gpu, device in devices.items() if not v2.limits_threads(device)}
+
+
+def _stayers(decision: supervision.Decision) -> frozenset[int]:
+    """Return the processes that a decision wants to go."""
+    named = (action.pids for action in decision.actions if isinstance(action, steps.EvictStayers))
+    return frozenset[int]().union(*named)
 
 
 class Tasks:
@@ -65,6 +71,7 @@ class Tasks:
         self._measured: gpunode.Status | None = None
         self._counts: watchdog.Counts = {}
         self._swept: datetime | None = None
+        self._held: dict[GPUUID, holding.Held] = {}
         self._examining = asyncio.Lock()
         self._group = asyncio.TaskGroup()
         self._apart: dict[tuple[str, GPUUID], asyncio.Task[None]] = {}
@@ -144,7 +151,7 @@ class Tasks:
         wanted = {gpu: Numbers.of(each) for gpu, each in of.devices.items() if not each.mig}
         look = await of.bases.look(wanted, driver.driver_version)
         of.around.specification_fault = look.reason if wanted and len(look.missing) == len(wanted) else None
-        of.unserved = _unlimited(of.devices) | dict.fromkeys(look.missing, UNSPECIFIED)
+        of.unserved = _unlimited(of.devices) | dict(look.reasons)
         if of.machines is not None:
             of.machines.know(of.devices)
         of.offer()
@@ -190,9 +197,30 @@ class Tasks:
     async def _step(self, machines: Machines, gpu: GPUUID) -> None:
         """One GPU's trouble is no other's: it shows in its health."""
         try:
-            await machines.step(gpu)
+            decision = await machines.step(gpu)
         except errors.TemporaryError as error:
             self._retry.log.debug("MPS of %s: %s", gpu, error)
+        else:
+            await self._look_at_holders(gpu, decision)
+
+    async def _look_at_holders(self, gpu: GPUUID, decision: supervision.Decision) -> None:
+        """Have those evicted that have held a GPU without a server for long, in one go or again and again."""
+        of = self._of
+        if decision.published in {gpunode.MPS.ACTIVE, gpunode.MPS.NOT_USED}:
+            self._held.pop(gpu, None)
+            return
+        owners = await of.sampled.pods_of(decision.blocking) if decision.blocking else {}
+        pods = self._tenants_of(gpu, owners.values())
+        self._held[gpu] = self._held.get(gpu, holding.NOBODY).looked(pods, time.monotonic())
+        if named := self._held[gpu].in_the_way():
+            self._in_the_way(gpu, named)
+
+    def _tenants_of(self, gpu: GPUUID, owners: Iterable[PodUID]) -> frozenset[PodUID]:
+        return frozenset(owners) & {grant.pod_uid for grant in self._of.binding.tenants(gpu)}
+
+    def _in_the_way(self, gpu: GPUUID, pods: frozenset[PodUID]) -> None:
+        leaving = self._leaving()
+        self._of.incidents.blocking(gpu, pods - leaving, leaving=leaving)
 
     async def _hear(self) -> None:
         """Take up critical events."""
@@ -272,13 +300,18 @@ class Tasks:
     async def _act(self, gpu: GPUUID, decision: supervision.Decision) -> None:
         """Have those evicted that keep a GPU from recovering, and log a fault that began."""
         of = self._of
-        for action in decision.actions:
-            if isinstance(action, steps.EvictStayers):
-                owners = await of.sampled.pods_of(action.pids)
-                tenants = {grant.pod_uid for grant in of.binding.tenants(gpu)}
-                of.incidents.blocking(gpu, self._staying(uid for uid in owners.values() if uid in tenants))
+        if _stayers(decision):
+            # As others were waited for since, what it was decided by may have changed.
+            owners = await of.sampled.pods_of(self._stayers(gpu))
+            if stayers := self._stayers(gpu):
+                self._in_the_way(gpu, self._tenants_of(gpu, (owners[pid] for pid in stayers & owners.keys())))
         if decision.fault is not None:
             self._retry.log.error("%s: %s", gpu, decision.fault.reason)
+
+    def _stayers(self, gpu: GPUUID) -> frozenset[int]:
+        """Return the processes that are to go by what is known now."""
+        latest = self._of.machines.decision(gpu) if self._of.machines else None
+        return frozenset() if latest is None else _stayers(latest)
 
     # --- tenants
 
@@ -301,8 +334,11 @@ class Tasks:
 
     def _staying(self, uids: Iterable[PodUID]) -> frozenset[PodUID]:
         """Those of the pods that nobody has deleted yet."""
-        leaving = {bound.uid for bound in self._of.pods.all() if bound.ends_at is not None or bound.finished}
-        return frozenset(uids) - leaving
+        return frozenset(uids) - self._leaving()
+
+    def _leaving(self) -> frozenset[PodUID]:
+        """Those whose end somebody has asked for, or that have finished."""
+        return frozenset(bound.uid for bound in self._of.pods.all() if bound.ends_at is not None or bound.finished)
 
     async def _recover_and_collect(self) -> None:
         """Recover what the ledger has lost, and only then collect: until it is known again, no end of it can be."""

@@ -66,6 +66,7 @@ class View:
         granted: the placements that late binding has granted and that have not ended.
         refused: pods that late binding has refused for good, and why.
         evict: pods that should be evicted, and why.
+        let_go: pods of which that was taken back, as they keep no GPU from recovering any more.
         own_pids: processes on the GPUs that are the agent's doing: MPS servers.
         around: None: the node depends on nothing.
     """
@@ -74,6 +75,7 @@ class View:
     granted: tuple[Holder, ...] = ()
     refused: Mapping[PodUID, str] = field(default_factory=dict)
     evict: Mapping[PodUID, gpunode.EvictionReason] = field(default_factory=dict)
+    let_go: frozenset[PodUID] = frozenset()
     own_pids: frozenset[int] = frozenset()
     around: readiness.Surroundings | None = None
 
@@ -247,7 +249,7 @@ def _present(
             tenants.memory_by_pod(usage, machine.owners),
             old,
             alone=observed.alone.get(device.uuid, {}),
-            evict=tenants.to_evict(view.evict, old, serves=state.mps is gpunode.MPS.ACTIVE),
+            evict=tenants.to_evict(view.evict, old, serves=state.mps is gpunode.MPS.ACTIVE, let_go=view.let_go),
         ),
         last_fault=state.last_fault,
     )

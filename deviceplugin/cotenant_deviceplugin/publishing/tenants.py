@@ -102,18 +102,21 @@ def tenants(
 
 
 def to_evict(
-    asked: Mapping[PodUID, gpunode.EvictionReason], old: gpunode.GPU | None, *, serves: bool
+    asked: Mapping[PodUID, gpunode.EvictionReason],
+    old: gpunode.GPU | None,
+    *,
+    serves: bool,
+    let_go: Collection[PodUID] = frozenset(),
 ) -> Mapping[PodUID, gpunode.EvictionReason]:
     """Return who should go, of a GPU as it was published and of those that are asked for now.
 
-    What an agent asked for stands when it is started again. `serves`: the GPU's MPS server does, so that no tenant
-    keeps it from recovering any more.
+    What an agent asked for first stands, also when it is started again. `serves`: the GPU's MPS server does, so that no
+    tenant keeps it from recovering any more. `let_go`: pods that keep no GPU from it any more.
     """
-    settled = gpunode.EvictionReason.BLOCKS_RECOVERY if serves else None
-    before = {
-        uid: entry.evict for uid, entry in _known(old).items() if entry.evict is not None and entry.evict is not settled
-    }
-    return before | dict(asked)
+    blocks = gpunode.EvictionReason.BLOCKS_RECOVERY
+    before = {uid: entry.evict for uid, entry in _known(old).items() if entry.evict is not None}
+    settled = {uid for uid, reason in before.items() if reason is blocks and (serves or uid in let_go)}
+    return dict(asked) | {uid: reason for uid, reason in before.items() if uid not in settled}
 
 
 def memory_by_pod(usage: hardware.Usage | None, owners: Mapping[int, PodUID]) -> dict[PodUID, int]:
