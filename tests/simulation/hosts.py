@@ -16,6 +16,10 @@ class World(Protocol):
     """What a host needs of the world."""
 
     network: network.Network
+    step_seconds: float
+
+    def rng(self, name: str) -> random.Random:
+        """A source of randomness of its own."""
 
     def clock(self) -> float:
         """Seconds since the epoch, as the API server has it."""
