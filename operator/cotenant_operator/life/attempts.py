@@ -108,7 +108,7 @@ def _deleted(observed: Observed, spec: dljob.Spec, current: views.Job) -> list[c
     if spec.replicas == 1:
         return []
     # Also those of before it was resumed: whoever did so did not wait for their end.
-    told = (pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid and pod.told_to_end)
+    told = (pod for pod in observed.pods_of(current) if pod.told_to_end)
     words = "pod {} was deleted while it ran"
     return [causes.Finding(cause=Cause.DISRUPTED, pod=pod, message=words.format(pod.meta.key.name)) for pod in told]
 
@@ -286,7 +286,7 @@ def _failures(observed: Observed, spec: dljob.Spec, current: views.Job, cause: C
     """
     if spec.replicas > 1:
         return 0 if cause in carried.UNCOUNTED else 1
-    own = [pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid and pod.phase == "Failed"]
+    own = [pod for pod in observed.pods_of(current) if pod.phase == "Failed"]
     found = [causes.of_pod(observed, pod) for pod in own if pod.end is not None and pod.end.disrupted is None]
     free = sum(finding is not None and finding.cause in carried.UNCOUNTED for finding in found)
     seen = sum(not pod.meta.deleting for pod in own if pod.end is not None and pod.end.disrupted is None)
@@ -305,7 +305,7 @@ def _was_suspended(observed: Observed, current: views.Job) -> bool:
     """
     if current.suspended or current.settled:
         return True
-    failed = {pod.meta.uid for pod in observed.pods if pod.meta.owner_uid == current.meta.uid and pod.phase == "Failed"}
+    failed = {pod.meta.uid for pod in observed.pods_of(current) if pod.phase == "Failed"}
     recent = {pod.meta.uid for pod in causes.pods_of(observed, current)}
     return bool(failed) and failed.isdisjoint(recent)
 

@@ -70,7 +70,7 @@ def pods_of(observed: Observed, current: views.Job) -> tuple[views.Pod, ...]:
     The start is by the clock of kube-controller-manager, and a pod's creation by that of the API server.
     """
     began = current.start_time
-    own = (pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid)
+    own = observed.pods_of(current)
     return tuple(pod for pod in own if began is None or not pod.meta.deleting or pod.meta.created + _SKEW >= began)
 
 

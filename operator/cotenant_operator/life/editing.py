@@ -136,12 +136,11 @@ def _is_at_rest(observed: Observed, current: views.Job) -> bool:
     # More that are ready than are active are of an earlier count.
     if unknown or min(current.ready, current.active):
         return False
-    own = (pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid)
-    return all(pod.node is None or pod.phase == "Failed" for pod in own)
+    return all(pod.node is None or pod.phase == "Failed" for pod in observed.pods_of(current))
 
 
 def _living(observed: Observed, current: views.Job) -> int:
-    return sum(not pod.ended for pod in observed.pods if pod.meta.owner_uid == current.meta.uid)
+    return sum(not pod.ended for pod in observed.pods_of(current))
 
 
 def _may_be_forgotten(observed: Observed, current: views.Job, failures: int) -> bool:

@@ -76,7 +76,7 @@ def has_done_all(observed: Observed, current: views.Job) -> bool:
 
     That holds of work that was done before its Job was suspended, and that the Job controller has not counted yet.
     """
-    own = (pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid and pod.phase == "Succeeded")
+    own = (pod for pod in observed.pods_of(current) if pod.phase == "Succeeded")
     done = {pod.index for pod in own if not pod.taken_away and pod.meta.uid != current.disrupted}
     return of_gang(current) is None and len(done - {None}) >= current.size
 
@@ -87,7 +87,7 @@ def _was_ended(current: views.Job) -> bool:
 
 
 def _why_of_pods(observed: Observed, current: views.Job) -> str | None:
-    own = [pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid and pod.phase == "Succeeded"]
+    own = [pod for pod in observed.pods_of(current) if pod.phase == "Succeeded"]
     taken = next((pod for pod in own if pod.taken_away), None)
     if taken is not None:
         return _words(taken)

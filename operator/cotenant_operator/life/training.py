@@ -323,7 +323,7 @@ def _until_stopped(observed: Observed, current: views.Job) -> Blocked | None:
     The Job controller counts them after it has deleted them. Until then nobody knows whether they have their GPUs, and
     a Job that is resumed is not made again from a spec that was changed.
     """
-    living = _until_ended("that were stopped", (pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid))
+    living = _until_ended("that were stopped", observed.pods_of(current))
     counted = current.active + current.terminating
     if living is not None or not counted:
         return living

@@ -141,6 +141,10 @@ class Observed:
         found = {part: refusal for part, refusal in self.refusals.items() if not isinstance(part, Part)}
         return {name: refusal for name, refusal in found.items() if refusal.stands(self.job.meta, now)}
 
+    def pods_of(self, job: views.Job) -> tuple[views.Pod, ...]:
+        """Return the pods of a Job that are there, whenever it was started."""
+        return tuple(pod for pod in self.pods if pod.meta.owner_uid == job.meta.uid)
+
     @property
     def current_job(self) -> views.Job | None:
         """The Job of the latest attempt."""
