@@ -329,12 +329,8 @@ class Tasks:
             return
         self._measured = current
         self._counts, over = watchdog.watch(self._counts, current.gpus, of.stores.policy.spec)
-        staying = self._staying(each.pod_uid for each in over)
-        of.incidents.overused(each for each in over if each.pod_uid in staying)
-
-    def _staying(self, uids: Iterable[PodUID]) -> frozenset[PodUID]:
-        """Those of the pods that nobody has deleted yet."""
-        return frozenset(uids) - self._leaving()
+        leaving = self._leaving()
+        of.incidents.overused(each for each in over if each.pod_uid not in leaving)
 
     def _leaving(self) -> frozenset[PodUID]:
         """Those whose end somebody has asked for, or that have finished."""
