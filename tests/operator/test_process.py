@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import copy
 import itertools
 import logging
 import socket
@@ -107,14 +108,22 @@ async def test_every_watched_kind_has_a_handler(cluster: Cluster) -> None:
 async def test_listing_a_known_object_again_asks_for_a_sweep(cluster: Cluster) -> None:
     value = cluster.apply(objects.dljob())
     take_in = handlers.handler(Kind.DLJOB, cluster.work, cluster.sweeper)
-    await take_in(event={"type": None, "object": value})
+    await take_in(event={"type": None, "object": copy.deepcopy(value)})
     await cluster.deliver()
     cluster.server.requests.clear()
     await cluster.sweeper.sweep_wanted()
     assert cluster.server.requests == []
-    await take_in(event={"type": None, "object": value})
+    await take_in(event={"type": None, "object": copy.deepcopy(value)})
     await cluster.sweeper.sweep_wanted()
     assert [request.metadata_only for request in cluster.server.requests] == [True]
+
+
+@pytest.mark.parametrize("kind", ["ADDED", "DELETED"])
+async def test_of_an_event_that_was_taken_in_only_what_kopf_looks_at_is_left(cluster: Cluster, kind: str) -> None:
+    value = cluster.apply(objects.dljob())
+    event = {"type": kind, "object": copy.deepcopy(value)}
+    await handlers.handler(Kind.DLJOB, cluster.work, cluster.sweeper)(event=event)
+    assert event["object"] == {field: value[field] for field in ("apiVersion", "kind", "metadata")}
 
 
 async def test_sweep_that_fails_is_wanted_again(cluster: Cluster) -> None:

@@ -58,10 +58,17 @@ def handler(kind: Kind, work: controller.Controller, sweeper: resync.Sweeper) ->
         if event["type"] == "DELETED":
             # An object that lost the label by which it is watched is told as deleted, and comes back when it has it.
             work.enqueue(work.store.remove(kind, uid, version=reading.version(value)))
-            return
-        if event["type"] is None and work.store.knows(kind, uid):
-            # Listed again: the watch was lost, and deletions with it.
-            sweeper.want(kind)
-        work.enqueue(work.store.put(kind, value))
+        else:
+            if event["type"] is None and work.store.knows(kind, uid):
+                # Listed again: the watch was lost, and deletions with it.
+                sweeper.want(kind)
+            work.enqueue(work.store.put(kind, value))
+        _strip(value)
 
     return take_in
+
+
+def _strip(value: dict[str, Any]) -> None:
+    """Leave of an object that was taken in what kopf looks at afterwards: it keeps each until no event follows."""
+    for field in value.keys() - {"apiVersion", "kind", "metadata"}:
+        del value[field]
