@@ -1,12 +1,15 @@
 """Earmarks and every way they end."""
 
 import itertools
+from collections.abc import Callable
+
+import pytest
 
 from cotenant_api.names import NodeName, PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records, verbs
-from cotenant_extender.ledger import earmarks, verdicts
-from cotenant_extender.queue import order
+from cotenant_extender.ledger import earmarks, ledger, verdicts
+from cotenant_extender.queue import earmarking, order
 from extender import builders
 from extender.builders import NOW
 from extender.queueing import booked, end, evicted, lift, lifted, member, run, runs, told
@@ -34,6 +37,40 @@ def test_an_earmark_ends_when_its_node_is_cordoned() -> None:
     source.node(records.node_record(builders.node("n0", unschedulable=True)))
     run(source)
     assert booked(source) == {"GPU-n1-0": 40}
+
+
+def _closes(source: ledger.Ledger) -> None:
+    sick = builders.gpunode("n0")
+    sick["status"]["gpus"][0]["health"] = "Unhealthy"
+    source.gpunode(records.gpunode_record(sick), now=NOW)
+
+
+def _is_cordoned(source: ledger.Ledger) -> None:
+    source.node(records.node_record(builders.node("n0", unschedulable=True)))
+
+
+def _has_another_gpu(source: ledger.Ledger) -> None:
+    other = builders.gpunode("n0")
+    other["status"]["gpus"][0]["uuid"] = "GPU-n0-other"
+    source.gpunode(records.gpunode_record(other), now=NOW)
+
+
+@pytest.mark.parametrize(
+    "happens", [_closes, _is_cordoned, _has_another_gpu, lambda source: source.gpunode_gone(NodeName("n0"))]
+)
+def test_an_earmark_ends_at_the_next_look_after_its_gpu_closed_or_went_and_others_stay(
+    happens: Callable[[ledger.Ledger], None],
+) -> None:
+    source = builders.cluster(nodes=2, gpus=1)
+    builders.put(source, builders.pod("a", 100), builders.pod("b", 100))
+    run(source)
+    lost = earmarking.Lost()
+    lost.end(source)
+    lost.end(source)
+    assert [earmark.placed.node for _, earmark in source.earmarks.items()] == ["n0", "n1"]
+    happens(source)
+    lost.end(source)
+    assert [earmark.placed.node for _, earmark in source.earmarks.items()] == ["n1"]
 
 
 def test_after_kube_schedulers_refusal_the_pod_keeps_its_place_waits_and_then_tries_another_node() -> None:

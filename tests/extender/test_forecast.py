@@ -152,6 +152,46 @@ def test_looking_at_some_nodes_at_a_time_finds_what_looking_at_all_does(seed: in
     assert any(one is not None and one[0] > 0 for one in found)
 
 
+def test_the_pods_of_a_gang_that_are_put_on_a_gpu_have_its_memory() -> None:
+    source = builders.cluster(gpus=1, maxTenantsPerGPU=6)
+    tenant(source, "service", 10, "GPU-n0-0", None, memory_mib=50_000)
+
+    def gang(count: int) -> list[Any]:
+        notes = {**builders.gang(f"of-{count}", count), names.GPU_MEMORY: "38Gi"}
+        return [builders.pod(f"of-{count}-{number}", 30, annotations=notes) for number in range(count)]
+
+    assert soonest(source, *gang(2)) == (0, ["GPU-n0-0"])
+    assert soonest(source, *gang(3)) is None
+
+
+@pytest.mark.parametrize("tenancy", ["SameNamespace", "Label", "Any"])
+@pytest.mark.parametrize("seed", range(12))
+def test_pods_that_are_alike_are_put_where_the_rules_would_let_each_in(
+    seed: int, tenancy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)  # noqa: S311
+    label = {"tenancyLabel": "team"} if tenancy == "Label" else {}
+    source = builders.cluster(nodes=3, gpus=3, tenancy=tenancy, maxTenantsPerGPU=chance.choice([3, 6]), **label)
+    for cell in range(9):
+        namespace, team = chance.choice(["team", "others"]), {"team": chance.choice("ab")}
+        for number in range(chance.randrange(3)):
+            left = chance.choice([None, chance.randrange(1, 900), chance.randrange(1, 900)])
+            gpu, memory = f"GPU-n{cell // 3}-{cell % 3}", chance.choice([1000, 50_000])
+            name, share = f"t{cell}{number}", chance.choice([10, 20, 40])
+            tenant(source, name, share, gpu, left, namespace=namespace, labels=team, memory_mib=memory)
+    sizes = [(10, "13Gi"), (30, "1Gi"), (30, "38Gi"), (50, "64Gi")]
+    size = chance.choice(sizes)
+    asks = [(*size, "a"), (*chance.choice([size, *sizes]), "b")]
+    gang = []
+    for number in range(12):
+        share, memory, team_of = asks[chance.randrange(2)]
+        notes = {**builders.gang("g", 12), names.GPU_MEMORY: memory}
+        gang.append(builders.pod(f"g{number}", share, annotations=notes, labels={"team": team_of}))
+    counted = soonest(source, *gang)
+    monkeypatch.setattr(forecast._Steps, "_kind_of", lambda *_: object())
+    assert soonest(source, *gang) == counted
+
+
 @pytest.mark.parametrize("most", [None, 1, 2])
 @pytest.mark.parametrize("tenancy", ["SameNamespace", "Any"])
 @pytest.mark.parametrize("seed", range(8))

@@ -75,6 +75,19 @@ def test_the_one_pod_that_would_be_gone_sooner_is_found_among_many_that_would_no
     assert evicted(source) == ["low20"]
 
 
+def test_of_pods_with_long_grace_periods_one_is_evicted_that_would_be_gone_before_a_pod_that_leaves_late() -> None:
+    source = builders.cluster(gpus=3)
+    for name, gpu, grace, started in (
+        ("leaves", "GPU-n0-0", 36_000, NOW - 100),
+        ("hour", "GPU-n0-1", 3600, NOW - 9999),
+        ("day", "GPU-n0-2", 86_400, NOW - 100),
+    ):
+        runs(source, name, 80, gpu, terminationGracePeriodSeconds=grace, started=started)
+    leaving(source, "leaves", until=NOW + 36_000)
+    builders.put(source, builders.pod("high", 60, priority=5))
+    assert evicted(source) == ["hour"]
+
+
 def test_a_gang_of_which_one_pod_would_be_gone_no_sooner_stays_whole() -> None:
     source = builders.cluster(gpus=3)
     runs(source, "slow", 80)

@@ -446,4 +446,25 @@ DEFECTS: Final = (
         "if False and earmarked is not None:",
         "what is promised is not given to others",
     ),
+    Defect(
+        "where a job can start it is forgotten who was put there before",
+        "queue/forecast.py",
+        "self._room[:, row, slots] -= 1",
+        "pass",
+        "pods that are alike are put where the rules would let each in",
+    ),
+    Defect(
+        "only the tenants of a GPU count where a job can start",
+        "queue/forecast.py",
+        "most = np.where(memory > 0, np.minimum(most, seen.free_mib // np.maximum(memory, 1)), most)",
+        "pass",
+        "the pods of a gang that are put on a GPU have its memory",
+    ),
+    Defect(
+        "a GPU that just suffices when others leave is passed over",
+        "queue/scene.py",
+        "self.fleet.free[row, slot] + freed < min(",
+        "self.fleet.free[row, slot] + freed <= min(",
+        "no more leave than need",
+    ),
 )

@@ -29,15 +29,29 @@ DEFECTS: Final = (
     Defect(
         "an earmark not ended when its GPU closes",
         "queue/earmarking.py",
-        "        for gpu in node.gpus\n        if gpu.closed is None\n",
-        "        for gpu in node.gpus\n",
+        "for gpu in node.gpus if gpu.closed is None)",
+        "for gpu in node.gpus)",
         "no earmark stays on a GPU that closed",
+    ),
+    Defect(
+        "an earmark not ended when its GPU closes after the first look",
+        "queue/earmarking.py",
+        "self._rows, self._clock = seen.rows, seen.clock",
+        "self._rows, self._clock = seen.rows, seen.clock + 1",
+        "no earmark stays on a GPU that closed",
+    ),
+    Defect(
+        "an earmark not ended when its node goes",
+        "queue/earmarking.py",
+        "looked_at = name in rows or name not in seen.rows",
+        "looked_at = name in rows",
+        "no earmark stays on a node that went",
     ),
     Defect(
         "an earmark not ended at a cordon",
         "queue/earmarking.py",
-        "if node.closed is None and node.host.schedulable\n",
-        "if node.closed is None\n",
+        "if node.closed is not None or not node.host.schedulable:",
+        "if node.closed is not None:",
         "no earmark stays on a cordoned node",
     ),
     Defect(
@@ -113,8 +127,8 @@ DEFECTS: Final = (
     Defect(
         "equal priorities preempted",
         "queue/preemption.py",
-        "self._field, self._priority, self._evicts = field, priority, evicts",
-        "self._field, self._priority, self._evicts = field, priority + 1, evicts",
+        "        self._field, self._priority = field, priority\n",
+        "        priority += 1\n        self._field, self._priority = field, priority\n",
         "only pods of strictly lower priority are evicted",
     ),
     Defect(

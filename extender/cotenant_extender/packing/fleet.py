@@ -247,8 +247,10 @@ class Fleet:
         made.rows = {node.name: row for row, node in enumerate(made.nodes)}
         made._judge = judging.Judge(made.nodes)
         made.absent = None
+        only = slice(int(rows[0]), int(rows[0]) + 1) if len(rows) == 1 else None
         for field in FIELDS:
-            setattr(made, field, getattr(self, field)[rows])
+            column = getattr(self, field)
+            setattr(made, field, column[rows] if only is None else column[only].copy())
         made.whole = made.cut = self, rows
         return made
 

@@ -70,11 +70,11 @@ def short(source: "fleet.Fleet", request: view.Request) -> Array | None:
 
     None: none has.
     """
+    both = source.rows.keys() & source.kept.keys()
     found = [
-        (row, code, kept.cpu_millis, kept.memory_bytes, kept.pods)
-        for name, by_code in source.kept.items()
-        if (row := source.rows.get(name)) is not None
-        for code, kept in _before(by_code, request)
+        (source.rows[name], code, kept.cpu_millis, kept.memory_bytes, kept.pods)
+        for name in sorted(both)
+        for code, kept in _before(source.kept[name], request)
     ]
     if not found:
         return None

@@ -4,8 +4,10 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from cotenant_api import placement
-from cotenant_api.names import NodeName, PodUID
+from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import earmarks, ledger
 from cotenant_extender.packing import fleet, placing, policies, rules, view
@@ -163,20 +165,41 @@ def _part(seen: fleet.Fleet, rows: rules.Array) -> fleet.Fleet:
     return seen.at(rows) if 4 * len(rows) < len(seen) else seen
 
 
-def end_lost(source: ledger.Ledger, *, now: float) -> None:
-    """End earmarks whose GPU or node has closed, and those of pods that kube-scheduler leaves alone."""
+class Lost:
+    """Ends earmarks whose GPU or node has closed; nodes are looked at that were written since it last looked."""
+
+    def __init__(self) -> None:
+        self._rows: Mapping[NodeName, int] | None = None
+        self._clock = 0
+
+    def end(self, source: ledger.Ledger) -> None:
+        """End them."""
+        seen = source.seen()
+        since = self._clock if self._rows is seen.rows else -1
+        rows: dict[NodeName, int] = seen.rows if since < 0 else _written(seen, since)
+        usable: dict[NodeName, frozenset[GPUUID]] = {}
+        for uid, earmark in source.earmarks.items():
+            name = earmark.placed.node
+            if name in rows and name not in usable:
+                usable[name] = _usable(seen.nodes[rows[name]])
+            looked_at = name in rows or name not in seen.rows
+            if looked_at and not all(gpu.uuid in usable.get(name, ()) for gpu in earmark.placed.gpus):
+                source.end_earmark(uid)
+        self._rows, self._clock = seen.rows, seen.clock
+
+
+def end_left_alone(source: ledger.Ledger, *, now: float) -> None:
+    """End earmarks of pods that kube-scheduler leaves alone."""
     for uid in source.earmarks.left_alone(now=now):
         source.leave(uid)
-    standing = list(source.earmarks.items())
-    seen = source.seen()
-    rows = {row for _, earmark in standing if (row := seen.rows.get(earmark.placed.node)) is not None}
-    usable = {
-        gpu.uuid
-        for node in (seen.nodes[row] for row in rows)
-        if node.closed is None and node.host.schedulable
-        for gpu in node.gpus
-        if gpu.closed is None
-    }
-    for uid, earmark in standing:
-        if not all(gpu.uuid in usable for gpu in earmark.placed.gpus):
-            source.end_earmark(uid)
+
+
+def _written(seen: fleet.Fleet, since: int) -> dict[NodeName, int]:
+    """Return the rows that were written since the clock stood so."""
+    return {seen.nodes[row].name: row for row in np.flatnonzero(seen.versions > since).tolist()}
+
+
+def _usable(node: view.Node) -> frozenset[GPUUID]:
+    if node.closed is not None or not node.host.schedulable:
+        return frozenset()
+    return frozenset(gpu.uuid for gpu in node.gpus if gpu.closed is None)

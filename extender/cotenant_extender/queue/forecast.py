@@ -12,7 +12,7 @@ those that it is on; of equal places it gets one of these, which nobody has to w
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -251,17 +251,37 @@ class _Steps:
         self._now, self.hosts = now, _Hosts(field, plentiful=plentiful)
         self._seats = None if field.bound is None else bounds.Seats(field.bound, field.ends, now=now)
         self._fleets = [_emptied(field, (rank < step) & leaves) for step in range(count + 1)]
-        self._times = [np.full(field.open.shape, now), *(ends[:, :, step] for step in range(count))]
+        self._times = np.stack([np.full(field.open.shape, now), *(ends[:, :, step] for step in range(count))])
+        self._kind: Hashable = None
+        self._room = np.zeros(self._times.shape, dtype=np.int64)
 
     def starts(self, request: view.Request) -> tuple[rules.Array, int]:
         """When each GPU, shape (N, G), takes one pod, or its part of one; and how many GPUs of a node that needs."""
-        found = np.full(self._times[0].shape, np.inf)
-        for seen, ready in zip(self._fleets, self._times, strict=True):
-            cells = rules.offers(seen, request, check_host=True).cells
-            time = ready if self._seats is None else self._seats.starts(ready, request.demand.gpus)
-            np.minimum(found, np.where(cells, time, np.inf), out=found)
+        seats, times = self._seats, self._times
+        if seats is None and request.demand.gpus == 1:
+            cells = self._room_for(request) > 0
+        else:
+            cells = np.stack([rules.offers(seen, request, check_host=True).cells for seen in self._fleets])
+        if seats is not None:
+            times = np.stack([seats.starts(ready, request.demand.gpus) for ready in times])
+        found = np.where(cells, times, np.inf).min(axis=0)
         found = np.maximum(found, self.hosts.ready(request, now=self._now)[:, None])
         return found, request.demand.gpus
+
+    def _room_for(self, request: view.Request) -> rules.Array:
+        """How many pods like this one each GPU takes after each step, shape (S, N, G).
+
+        Once one was let in, those like it are refused only for what they have too little of: they are counted down.
+        """
+        kind = self._kind_of(request)
+        if kind != self._kind:
+            self._kind = kind
+            self._room = np.stack([_room(seen, request) for seen in self._fleets])
+        return self._room
+
+    def _kind_of(self, request: view.Request) -> Hashable:
+        label = self._fleets[0].policy.spec.tenancy_label
+        return request.fit_key, request.demand.namespace, label and request.labels.get(label)
 
     def take(self, row: int, slots: Sequence[int], request: view.Request) -> None:
         """One of the job's pods is there from the beginning."""
@@ -272,7 +292,20 @@ class _Steps:
                 seen.take(row, slot, request, share=share, memory_mib=memory)
             if self._seats is not None:
                 self._seats.take(row, slot)
+        if self._kind_of(request) == self._kind:
+            self._room[:, row, slots] -= 1
+        else:
+            self._kind = None
         self.hosts.take(row, request)
+
+
+def _room(seen: fleet.Fleet, request: view.Request) -> rules.Array:
+    """Return how many pods of one GPU like this one each GPU takes, shape (N, G)."""
+    offers = rules.offers(seen, request, check_host=True)
+    share, memory = np.asarray(offers.needs.share), np.asarray(offers.needs.memory_mib)
+    most = np.minimum(seen.free // np.maximum(share, 1), seen.tenants_left)
+    most = np.where(memory > 0, np.minimum(most, seen.free_mib // np.maximum(memory, 1)), most)
+    return np.where(offers.cells, most, 0)
 
 
 def _placed(field: Field, requests: Sequence[view.Request], *, plentiful: bool, now: float) -> Place | None:

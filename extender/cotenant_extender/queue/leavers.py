@@ -30,6 +30,12 @@ def by_tenant(values: rules.Array, cells: tuple[rules.Array, ...]) -> rules.Arra
     return np.ascontiguousarray(values[cells].T)
 
 
+def total(values: rules.Array, option: rules.Array) -> rules.Array:
+    """Return what leaves each of C GPUs with these tenants, both of shape (T, C)."""
+    found: rules.Array = np.einsum("tc,tc->c", values, option)
+    return found
+
+
 def stays(own: rules.Array, option: rules.Array) -> rules.Array:
     """Return whether one of its own, shape (T, C), stays on each of C GPUs when these leave.
 

@@ -66,7 +66,7 @@ class Queue:
         self._searches = searches.Searches()
         self._begun = self._hurry = False
         self._phase = self._guests_waited = self._cuts = 0
-        self._seats = earmarking.Seats()
+        self._seats, self._lost = earmarking.Seats(), earmarking.Lost()
 
     def prepare(self, source: ledger.Ledger, policy: policies.InForce, *, now: float) -> steps.Steps[None]:
         """Do in steps what the next pass would have to do at once: at the beginning, and under another policy.
@@ -96,7 +96,8 @@ class Queue:
 
         What a pass that was late had no time for, to make room and to show, the next one does first.
         """
-        earmarking.end_lost(source, now=now)
+        earmarking.end_left_alone(source, now=now)
+        self._lost.end(source)
         verdicts.settle(source, now=now)
         source.runs.review(source.pods, now=now)
         self.preemptions.sparing.review(source, policy.generation, now=now)
@@ -160,7 +161,7 @@ class Queue:
             entry = self.line.entries[place]
             stopped = obstacles.obstacle(source, entry, now=this.now)
             if stopped is None:
-                if this.full:
+                if this.full or (entry.gang is not None and this.may_end(steps.BEGIN)):
                     this.cut = True
                     break
                 self._try(this, place, entry)
@@ -366,6 +367,10 @@ class Queue:
         if eviction is not None:
             this.evictions.append(eviction)
         elif not found.awaited:
+            if entry.gang is not None and this.late(steps.BEGIN):
+                # The next pass promises what was taken back: this one has looked for it.
+                this.cut = True
+                return
             made = self._earmarked(this, entry)
             if made:
                 self._promise(this, entry, made)

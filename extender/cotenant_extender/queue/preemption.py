@@ -34,7 +34,7 @@ from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import fleet, rules, spaces, view
-from cotenant_extender.queue import blocking, leavers, roster, scene, seating, ways
+from cotenant_extender.queue import blocking, leavers, parties, roster, scene, seating, ways
 
 PODS = 128
 SOON_SECONDS = 300.0
@@ -123,7 +123,7 @@ def awaited(field: Field, requests: Sequence[view.Request]) -> Choice | None:
 
 def _loss(choice: Choice) -> tuple[int, int]:
     """Return the highest priority of those that are evicted, and how many they are."""
-    return max((victim.priority for victim in choice.evict), default=_LEAST), len(choice.evict)
+    return max((victim.priority for victim in choice.evict), default=parties.LEAST), len(choice.evict)
 
 
 def _chosen(search: "_Search", field: Field, requests: Sequence[view.Request]) -> Choice | None:
@@ -150,16 +150,18 @@ class _Search:
     def __init__(
         self, field: Field, priority: int, keeping: blocking.Blocking, *, awaits: float, evicts: float = math.inf
     ) -> None:
-        self._field, self._priority, self._evicts = field, priority, evicts
+        self._field, self._priority = field, priority
         self._scene = self._begun()
+        self._bounded = field.seen.policy.spec.max_gpus_per_namespace is not None
         self._leavers: set[PodUID] = set()
         self._emptier: dict[Hashable, set[NodeName]] = {}
         self._blocking = keeping
         self._blockers: dict[PodUID, blocking.Blockers] = {}
         self._placed: list[tuple[view.Request, int, tuple[int, ...]]] = []
         self._ways: dict[Hashable, Iterator[ways.Way]] = {}
-        self._parties: dict[PodUID, frozenset[PodUID]] = {}
-        self._may: dict[frozenset[PodUID], bool] = {}
+        self._parties = parties.Parties(
+            field.source, priority=priority, staying=field.staying, now=field.now, evicts=evicts
+        )
         self._open = leavers.others(field.source, field.seen, field.held, field.staying)
         standing = np.where(self._open, field.held.standing, roster.Standing.FIXED)
         self._standing = standing
@@ -182,11 +184,13 @@ class _Search:
 
     def seats_all(self) -> bool:
         """Return whether the job's pods will be seated when those have left: so nobody leaves in vain."""
-        if len(self._placed) == 1:
+        requests = [request for request, *_ in self._placed]
+        if not self._bounded and len(set(map(self._scene.looks.kind, requests))) == 1:
+            # As many places are left for the others whichever one of them takes.
             return True
         play = self._begun()
         play.remove(self._scene.gone)
-        return seating.seats(play, [request for request, *_ in self._placed], self._field.source.known) is not None
+        return seating.seats(play, requests, self._field.source.known) is not None
 
     def room(self, request: view.Request) -> tuple[int, tuple[int, ...]] | None:
         """Room for one more pod, which takes it."""
@@ -216,13 +220,14 @@ class _Search:
 
         Where a pod like it found none, only nodes left since may help.
         """
-        since = self._emptier.get(request.fit_key)
+        kind = self._scene.looks.kind(request)
+        since = self._emptier.get(kind)
         if since is None:
             found = self._scene.place(request, self._field.source.known)
         else:
             found = self._scene.place_on(request, sorted(since))
         if found is None:
-            self._emptier[request.fit_key] = set()
+            self._emptier[kind] = set()
         return found
 
     def _unblocked(self, request: view.Request) -> view.Request:
@@ -230,7 +235,7 @@ class _Search:
         uid = request.demand.uid
         if uid not in self._blockers:
             self._blockers[uid] = self._blocking.blockers(request)
-        open_to = [name for name, uids in self._blockers[uid].items() if all(self._may_leave(uid) for uid in uids)]
+        open_to = [name for name, uids in self._blockers[uid].items() if all(map(self._parties.may_leave, uids))]
         verdict = request.constraints.refused
         if verdict is None or not open_to:
             return request
@@ -248,8 +253,8 @@ class _Search:
         """Return what was found for all pods."""
         source = self._field.source
         awaited = self._awaited(gpus)
-        earmarked = [uid for uid in self._leavers if self._is_earmarked(uid)]
-        running = [source.pods[uid] for uid in self._leavers if not self._is_earmarked(uid)]
+        earmarked = [uid for uid in self._leavers if self._parties.is_earmarked(uid)]
+        running = [source.pods[uid] for uid in self._leavers if not self._parties.is_earmarked(uid)]
         if not (awaited or earmarked or running):
             return None
         return Choice(
@@ -283,9 +288,6 @@ class _Search:
                 return False
             play.put(request, row, slots)
         return True
-
-    def _is_earmarked(self, uid: PodUID) -> bool:
-        return roster.standing_of(self._field.source, uid) is roster.Standing.EARMARKED
 
     def _masks(self) -> Iterator[rules.Array]:
         """Who may leave, shape (N, G, T): one level of priority after the other."""
@@ -339,58 +341,21 @@ class _Search:
     def _checked(self, request: view.Request, row: int, slots: tuple[int, ...], leaving: list[PodUID]) -> _Way | None:
         """Return the way by the rules themselves, with nobody leaving who need not; None where it does not work."""
         in_the_way = self._blockers[request.demand.uid].get(self._field.seen.nodes[row].name, ())
-        parties = {self._party(uid) for uid in (*leaving, *in_the_way)}
-        if not all(map(self._party_may_leave, parties)):
+        leave = {self._parties.of(uid) for uid in (*leaving, *in_the_way)}
+        if not all(map(self._parties.all_may_leave, leave)):
             return None
-        if not self._scene.takes(request, row, slots, frozenset().union(*parties)):
+        if not self._scene.takes(request, row, slots, frozenset().union(*leave)):
             return None
-        for party in sorted(parties, key=self._cost, reverse=True):
-            fewer = parties - {party}
-            if not (fewer or self._leavers):
-                # It fits nowhere with nobody gone.
+        for party in sorted(leave, key=self._parties.cost, reverse=True):
+            fewer = leave - {party}
+            if not (fewer or (self._leavers and self._bounded)):
+                # It fits nowhere with nobody else gone; where GPUs of its namespace count, on others than were left.
                 break
             if party.isdisjoint(in_the_way) and self._scene.takes(request, row, slots, frozenset().union(*fewer)):
-                parties = fewer
-        everyone = frozenset().union(*parties)
-        highest, pods, lost, _ = self._cost(everyone)
+                leave = fewer
+        everyone = frozenset().union(*leave)
+        highest, pods, lost, _ = self._parties.cost(everyone)
         return _Way((highest, pods, lost, row, slots), row, slots, everyone)
-
-    def _party(self, uid: PodUID) -> frozenset[PodUID]:
-        """Return who leaves with a pod."""
-        found = self._parties.get(uid)
-        if found is None:
-            found = self._parties[uid] = frozenset(roster.together(self._field.source, uid))
-        return found
-
-    def _party_may_leave(self, party: frozenset[PodUID]) -> bool:
-        found = self._may.get(party)
-        if found is None:
-            found = self._may[party] = all(self._may_leave(uid) for uid in party)
-        return found
-
-    def _may_leave(self, uid: PodUID) -> bool:
-        record = self._field.source.pods.get(uid)
-        if record is None or uid in self._field.staying or record.priority >= self._priority:
-            return False
-        match roster.standing_of(self._field.source, uid):
-            case roster.Standing.EARMARKED:
-                return True
-            case roster.Standing.RUNNING:
-                now, grace = self._field.now, record.tenure.grace_seconds
-                return now + grace < self._evicts and roster.ready_at(self._field.source, record) <= now
-            case _:
-                return False
-
-    def _cost(self, party: Collection[PodUID]) -> tuple[int, int, float, list[PodUID]]:
-        """Highest priority, pods and seconds run of those that would be evicted; earmarks cost next to nothing."""
-        pods = self._field.source.pods
-        running = [pods[uid] for uid in party if not self._is_earmarked(uid)]
-        # A sum that rounds once: parties are sets, and have no order.
-        lost = math.fsum(self._field.now - record.started for record in running if record.started is not None)
-        return max((record.priority for record in running), default=_LEAST), len(running), lost, sorted(party)
-
-
-_LEAST = -(2**31)
 
 
 def _where(field: Field, mask: rules.Array) -> list[tuple[PodUID, int]]:

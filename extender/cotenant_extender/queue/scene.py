@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotenant_api.names import NodeName, PodUID
+from cotenant_api.names import HUNDREDTHS, NodeName, PodUID
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import fleet, knowledge, looks, rules, spaces, suspicion, view
 from cotenant_extender.queue import leavers, roster
@@ -84,11 +84,21 @@ class Scene:
 
     def takes(self, request: view.Request, row: int, slots: Sequence[int], without: Collection[PodUID]) -> bool:
         """Return whether the rules would let a pod onto these GPUs of a node if some more were gone."""
-        one, claims = self.fleet.at(np.array([row])), self._source.claims
-        name = one.nodes[0].name
-        for uid in without:
-            if uid not in self.gone and (claim := claims.get(uid)) is not None and claim.node == name:
-                leave(one, self._source, uid)
+        claims, node = self._source.claims, self.fleet.nodes[row]
+        leaving = {
+            uid: claim
+            for uid in without
+            if uid not in self.gone and (claim := claims.get(uid)) is not None and claim.node == node.name
+        }
+        booked = [booking for claim in leaving.values() for booking in claim.bookings]
+        for slot in slots:
+            freed = sum(booking.share for booking in booked if booking.uuid == node.gpus[slot].uuid)
+            if self.fleet.free[row, slot] + freed < min(request.demand.share, HUNDREDTHS):
+                # Most ways end here: the row need not be copied.
+                return False
+        one = self.fleet.at(np.array([row]))
+        for uid in leaving:
+            leave(one, self._source, uid)
         offers = rules.offers(one, request, check_host=True)
         return bool(offers.fits[0].any()) and bool(offers.cells[0, list(slots)].all())
 
@@ -109,7 +119,10 @@ def leave(seen: fleet.Fleet, source: ledger.Ledger, uid: PodUID) -> None:
     seen.free_cpu_millis[row] += claim.host.cpu_millis
     seen.free_memory_bytes[row] += claim.host.memory_bytes
     seen.free_pods[row] += 1
+    booked = [booking.uuid for booking in claim.bookings]
     for slot, gpu in enumerate(seen.nodes[row].gpus):
+        if gpu.uuid not in booked:
+            continue
         for place, tenant in enumerate(gpu.tenants):
             if tenant.uid == uid:
                 _free(seen, (row, slot), tenant)

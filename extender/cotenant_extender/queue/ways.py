@@ -14,6 +14,8 @@ from cotenant_extender.queue import leavers, roster
 
 LOOKED_AT = 32
 """GPUs, or nodes for several whole GPUs, that victims are looked for on: single tenants, and the cheapest of each."""
+GIVEN = 8 * LOOKED_AT
+"""Ways that are given at most: those of a pod serve the others of its gang that are alike."""
 _NEVER = 1_000_000
 _NOTHING = -(2**62)
 
@@ -53,10 +55,10 @@ def on_one(
     ):
         place = np.flatnonzero(enough & (option.any(axis=0) | (short[cells[0]] & (number == 0))))
         some = option[:, place]
-        costs = (pods[:, place] * some).sum(axis=0), (lost[:, place] * some).sum(axis=0)
+        costs = leavers.total(pods[:, place], some), leavers.total(lost[:, place], some)
         looks.append(np.stack([*costs, place, np.full(len(place), number)]))
     look = np.concatenate(looks, axis=1)
-    for place, number in look[2:, np.lexsort(look[::-1])[: 4 * LOOKED_AT]].T.astype(int):
+    for place, number in look[2:, np.lexsort(look[::-1])[:GIVEN]].T.astype(int):
         row, slot = int(cells[0][place]), int(cells[1][place])
         uids = held.uids[row][slot]
         yield row, (slot,), [uid for uid, leaves in zip(uids, options[number][:, place], strict=False) if leaves]
@@ -82,13 +84,13 @@ def _enough(
     friends = np.isin(seen.circle[cells], (fleet.EMPTY, fleet.ANYONE, *seen.circles(offers.request)))
     own = leavers.by_tenant(spaces.of(seen, offers.request.demand.namespace), cells)
     for option in options:
-        count = option.sum(axis=0)
+        count = np.add.reduce(option, axis=0, dtype=np.int32)
         yield (beyond <= 1 or leavers.stays(own, option)) & (
-            ((shares * option).sum(axis=0) >= lacks)
-            & ((memories * option).sum(axis=0) >= lacks_mib)
+            (leavers.total(shares, option) >= lacks)
+            & (leavers.total(memories, option) >= lacks_mib)
             & (tenants_left + count > 0)
             & ((tenants - count <= 0) | friends)
-            & (~strange | (suspects - (suspected * option).sum(axis=0) <= 0))
+            & (~strange | (suspects - leavers.total(suspected, option) <= 0))
         )
 
 
