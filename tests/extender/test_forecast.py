@@ -184,9 +184,9 @@ def test_pods_that_are_alike_are_put_where_the_rules_would_let_each_in(
     asks = [(*size, "a"), (*chance.choice([size, *sizes]), "b")]
     gang = []
     for number in range(12):
-        share, memory, team_of = asks[chance.randrange(2)]
-        notes = {**builders.gang("g", 12), names.GPU_MEMORY: memory}
-        gang.append(builders.pod(f"g{number}", share, annotations=notes, labels={"team": team_of}))
+        asked, asked_memory, team_of = asks[chance.randrange(2)]
+        notes = {**builders.gang("g", 12), names.GPU_MEMORY: asked_memory}
+        gang.append(builders.pod(f"g{number}", asked, annotations=notes, labels={"team": team_of}))
     counted = soonest(source, *gang)
     monkeypatch.setattr(forecast._Steps, "_kind_of", lambda *_: object())
     assert soonest(source, *gang) == counted
