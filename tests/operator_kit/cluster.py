@@ -1,5 +1,6 @@
 """The operator in a cluster in memory, step by step. Nothing sleeps and nothing runs by itself."""
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -93,7 +94,7 @@ class Cluster(ends.Ends, neighbours.Neighbours, successes.Successes):
             self.told[uid] = version, labelled
         told = "DELETED" if kind in LABELLED and not labelled else event.type
         take_in = handlers.handler(kind, self.work, self.sweeper)
-        await take_in(event={"type": told, "object": event.object})
+        await take_in(event={"type": told, "object": copy.deepcopy(event.object)})
 
     def lose(self, count: int) -> None:
         """Lose the next watch events."""
