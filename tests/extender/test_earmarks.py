@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from cotenant_api import names
 from cotenant_api.names import NodeName, PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records, verbs
@@ -292,3 +293,26 @@ def test_a_pod_that_could_not_be_marked_and_is_bound_all_the_same_is_forgotten()
     source.earmarks.unmarked.add(PodUID("uid-a"))
     builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0", version=2))
     assert not source.earmarks.unmarked
+
+
+PREDICTED = {names.PREDICTION: builders.prediction(h200=(45.0, 9000, 50))}
+
+
+def test_a_promise_that_counts_for_more_under_another_policy_is_taken_back_before_anybody_is_evicted() -> None:
+    source = builders.cluster(gpus=2, maxUtilizationPercent=150)
+    runs(source, "runs", 90, "GPU-n0-1")
+    builders.put(source, builders.pod("promised", 30, annotations=PREDICTED))
+    run(source)
+    source.policy_changed(builders.in_force(maxUtilizationPercent=50))
+    builders.put(source, builders.pod("high", 60, priority=5))
+    assert run(source, now=NOW + 1).evictions == ()
+    assert [uid for uid, _ in source.earmarks.items()] == ["uid-high"]
+
+
+@pytest.mark.parametrize("spec", [{"maxUtilizationPercent": 50}, {"placement": "Exclusive"}])
+def test_who_counts_for_more_under_another_policy_than_he_was_bound_with_can_be_evicted(spec: builders.Object) -> None:
+    source = builders.cluster(gpus=1, maxUtilizationPercent=150)
+    runs(source, "low", 30, annotations=PREDICTED)
+    source.policy_changed(builders.in_force(**spec))
+    builders.put(source, builders.pod("high", 60, priority=5))
+    assert evicted(source) == ["low"]

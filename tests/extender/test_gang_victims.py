@@ -34,3 +34,14 @@ def test_the_other_gpus_that_a_gang_leaves_are_used_before_another_gang_is_evict
         crowded(source, f"{name}1", 100, f"n{index + 5}", ran=200 + index, gang=name)
     builders.put(source, *(builders.pod(f"p{n}", 100, priority=5, annotations=builders.gang("p", 2)) for n in range(2)))
     assert evicted(source) == ["a0", "a1"]
+
+
+def test_nobody_leaves_for_a_pod_of_a_gang_for_which_another_label_has_room() -> None:
+    source = builders.cluster(nodes=3, gpus=1, tenancy="Label", tenancyLabel="team")
+    runs(source, "low0", 100, "GPU-n0-0", labels={"team": "a"})
+    runs(source, "low2", 100, "GPU-n2-0", labels={"team": "b"}, started=NOW - 99)
+    runs(source, "stays", 50, "GPU-n1-0", labels={"team": "b"}, priority=9)
+    for number, team in enumerate("ab"):
+        notes = builders.gang("p", 2)
+        builders.put(source, builders.pod(f"p{number}", 50, priority=5, labels={"team": team}, annotations=notes))
+    assert evicted(source) == ["low2"]

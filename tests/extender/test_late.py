@@ -1,13 +1,14 @@
 """Work that is late ends its turn: what is decided in the end is the same, and however slow it is, it gets done."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from cotenant_api.names import PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
-from cotenant_extender.queue import earmarking, order, planning, reporting, seating
+from cotenant_extender.packing import view
+from cotenant_extender.queue import earmarking, order, planning, preemption, reporting, seating
 from extender import builders
 from extender.builders import NOW
 from extender.queueing import end, held, run, runs, teller
@@ -177,3 +178,44 @@ def test_who_changes_while_a_late_reporter_lets_others_have_their_turn_is_not_to
             told.append(report.record.name)
             builders.put(source, builders.pod("b", gates=(), version=2))
     assert told == ["a"]
+
+
+@pytest.mark.parametrize("share", [1, 800])
+def test_a_gang_is_put_off_once_however_much_time_others_ahead_of_it_take_in_each_pass(share: int) -> None:
+    source = builders.cluster(nodes=40, gpus=8)
+    runs(source, "low", 100, "GPU-n0-0")
+    builders.put(source, *(builders.pod(f"g{number}", 100, annotations=builders.gang("g", 4)) for number in range(4)))
+    queue, policy = planning.Queue(), source.policy
+    assert policy is not None
+    found = []
+    for step in range(4):
+        builders.put(source, builders.pod(f"s{step}", share, priority=1, created=NOW + step))
+        plan = queue.plan(source, policy, now=NOW + step, late=lambda part: part <= 0.6)
+        found.append(sorted(lift.record.name for lift in plan.lifts if lift.record.name[0] == "g"))
+    assert found == [[], ["g0", "g1", "g2", "g3"], [], []]
+
+
+def test_promises_that_a_gang_can_have_are_taken_back_by_the_pass_that_promises_them_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = builders.cluster(nodes=2, gpus=2)
+    builders.put(source, *(builders.pod(f"low{number}", 99) for number in range(4)))
+    queue, policy, used = planning.Queue(), source.policy, [0.1]
+    assert policy is not None
+    queue.plan(source, policy, now=NOW)
+    gang = (builders.pod(f"g{number}", 99, priority=5, annotations=builders.gang("g", 2)) for number in range(2))
+    builders.put(source, *gang)
+    choose = preemption.choose
+
+    def slow(field: preemption.Field, requests: Sequence[view.Request]) -> preemption.Choice | None:
+        used[0] = 0.6
+        return choose(field, requests)
+
+    monkeypatch.setattr(preemption, "choose", slow)
+    found = []
+    for step in range(1, 3):
+        builders.put(source, builders.pod(f"s{step}", 1, priority=9, created=NOW + step))
+        queue.plan(source, policy, now=NOW + step / 10, late=lambda part: part <= used[0])
+        found.append(sorted(uid for uid, _ in source.earmarks.items() if uid != "uid-s1"))
+    lows = [f"uid-low{number}" for number in range(4)]
+    assert found == [lows, ["uid-g0", "uid-g1", *lows[2:]]]

@@ -337,8 +337,8 @@ DEFECTS: Final = (
     Defect(
         "a gang is promised where it fitted before somebody else came",
         "queue/earmarking.py",
-        "as_of = source.version, seen.clock, tuple(entry.members)",
-        "as_of = source.version, 0, tuple(entry.members)",
+        "return cls(source.version, seen.clock, tuple(entry.members), seen.rows)",
+        "return cls(source.version, 0, tuple(entry.members), seen.rows)",
         "seats that were found are promised only as long as no row was written",
     ),
     Defect(
@@ -466,5 +466,26 @@ DEFECTS: Final = (
         "self.fleet.free[row, slot] + freed < min(",
         "self.fleet.free[row, slot] + freed <= min(",
         "no more leave than need",
+    ),
+    Defect(
+        "a gang is put off as often as others take half of the time",
+        "queue/planning.py",
+        "if entry.gang is None or entry.name in self._put_off or not this.may_end(steps.BEGIN):",
+        "if entry.gang is None or not this.may_end(steps.BEGIN):",
+        "a gang is put off once",
+    ),
+    Defect(
+        "promises are taken back for a gang that is put off",
+        "queue/planning.py",
+        "            self._found.keep(source, entry, found)\n",
+        "            self.preemptions.begin(source, entry, found, now=this.now)\n",
+        "promises are taken back by the pass that promises them",
+    ),
+    Defect(
+        "who leaves frees what was booked for him",
+        "queue/scene.py",
+        "sum(tenant.share for tenant in node.gpus[slot].tenants if tenant.uid in leaving)",
+        "sum(b.share for uid in leaving for b in claims[uid].bookings if b.uuid == node.gpus[slot].uuid)",
+        "who counts for more under another policy can be evicted",
     ),
 )

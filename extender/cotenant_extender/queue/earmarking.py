@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -92,11 +93,31 @@ def guest(
     return Lift(record=record, earmark=source.earmark(record.uid, placed, now=now))
 
 
-class Seats:
-    """Where gangs fit; what was found last is known as long as nothing changes.
+class AsOf(NamedTuple):
+    """What was looked at for a job, and in which state of the ledger.
 
     Of the ledger's version alone less may fit than did: it grows only when something may newly fit. The fleet's clock
     grows with every row that is written, and its rows are another mapping where they stand elsewhere.
+    """
+
+    version: int
+    clock: int
+    members: tuple[records.Pod, ...]
+    rows: Mapping[NodeName, int]
+
+    @classmethod
+    def now(cls, source: ledger.Ledger, entry: order.Entry) -> Self:
+        """Return what there is to look at."""
+        seen = source.seen()
+        return cls(source.version, seen.clock, tuple(entry.members), seen.rows)
+
+    def same(self, other: "AsOf | None") -> bool:
+        """Return whether nothing has changed."""
+        return other is not None and self[:3] == other[:3] and self.rows is other.rows
+
+
+class Seats:
+    """Where gangs fit; what was found last is known as long as nothing changes.
 
     Attributes:
         name: which gang did last; None: none has yet.
@@ -104,16 +125,14 @@ class Seats:
 
     def __init__(self) -> None:
         self.name: order.Name | None = None
-        self._as_of: tuple[int, int, tuple[records.Pod, ...]] | None = None
-        self._rows: Mapping[NodeName, int] | None = None
+        self._as_of: AsOf | None = None
         self._found: list[seating.Seat] | None = None
 
     def find(self, source: ledger.Ledger, entry: order.Entry) -> list[seating.Seat] | None:
         """Where all pods of a gang fit beside each other; None: nowhere."""
-        seen = source.seen()
-        as_of = source.version, seen.clock, tuple(entry.members)
-        if self._as_of != as_of or self._rows is not seen.rows:
-            self._as_of, self._rows, self._found = as_of, seen.rows, seats(source, entry)
+        as_of = AsOf.now(source, entry)
+        if not as_of.same(self._as_of):
+            self._as_of, self._found = as_of, seats(source, entry)
             if self._found is not None:
                 self.name = entry.name
         return self._found

@@ -41,6 +41,8 @@ PATIENCE = 4
 
 After so many passes in a row that were cut, one catches up: see `memory`.
 """
+_PREEMPT = 1
+"""The phase, of those of a pass, in which victims are looked for."""
 NEAR = 64
 """Jobs at the head of the line that are asked before one behind them evicts."""
 
@@ -67,6 +69,8 @@ class Queue:
         self._begun = self._hurry = False
         self._phase = self._guests_waited = self._cuts = 0
         self._seats, self._lost = earmarking.Seats(), earmarking.Lost()
+        self._put_off: set[order.Name] = set()
+        self._found = searches.Found()
 
     def prepare(self, source: ledger.Ledger, policy: policies.InForce, *, now: float) -> steps.Steps[None]:
         """Do in steps what the next pass would have to do at once: at the beginning, and under another policy.
@@ -161,7 +165,7 @@ class Queue:
             entry = self.line.entries[place]
             stopped = obstacles.obstacle(source, entry, now=this.now)
             if stopped is None:
-                if this.full or (entry.gang is not None and this.may_end(steps.BEGIN)):
+                if this.full or self._puts_off(this, entry):
                     this.cut = True
                     break
                 self._try(this, place, entry)
@@ -176,6 +180,7 @@ class Queue:
         self._cuts = self._cuts + 1 if this.cut and not this.catches_up else 0
         this.tried_all = not this.cut
         if this.tried_all:
+            self._put_off.clear()
             found.caught_up()
             self._reserve(this, aged, before=len(self.line.entries))
         if this.tried_all and not this.cut and not this.late(steps.BEGIN):
@@ -236,6 +241,14 @@ class Queue:
                 found.changed(source)
         else:
             found.failed(source, place)
+
+    def _puts_off(self, this: passes.Pass, entry: order.Entry) -> bool:
+        """Return whether a gang is left to the next pass, which has more time for it: once, whatever comes before."""
+        if entry.gang is None or entry.name in self._put_off or not this.may_end(steps.BEGIN):
+            self._put_off.discard(entry.name)
+            return False
+        self._put_off.add(entry.name)
+        return True
 
     def _seats_a_new_one(self, this: passes.Pass, entry: order.Entry) -> bool:
         """Return whether a gang fits that is another than the one that did last."""
@@ -311,7 +324,8 @@ class Queue:
             this.cut = True
             return
         unsettled = (entry for entry in above if not self.preemptions.settled(entry.name, now=this.now))
-        for entry in self._searches.due(unsettled, now=this.now):
+        left = [entry for entry in above if entry.name == self._found.name]
+        for entry in itertools.chain(left, self._searches.due(unsettled, now=this.now)):
             if self._searched_for(this, entry):
                 break
         self._searches.forget(len(self.line.entries), now=this.now)
@@ -351,7 +365,8 @@ class Queue:
         )
         spared = self.preemptions.sparing.until(entry, now=this.now, offers=self._offered(this, entry))
         find = preemption.choose if spared is None else preemption.awaited
-        found = find(field, entry.requests)
+        left = self._found.name == entry.name
+        found = self._found.take(source, entry) or find(field, entry.requests)
         if found is None and setback is not None:
             # Where it failed last is the last to be tried; what kube-scheduler's plugins refuse is a verdict.
             found = find(replace(field, avoided=None), entry.requests)
@@ -363,14 +378,15 @@ class Queue:
             return
         if found.evict and self._gives_up(this, entry, found.gpus):
             return
+        promises = entry.gang is not None and not (found.evict or found.awaited)
+        if promises and not left and this.late(steps.BEGIN):
+            self._found.keep(source, entry, found)
+            this.cut, self._phase = True, _PREEMPT
+            return
         eviction = self.preemptions.begin(source, entry, found, now=this.now)
         if eviction is not None:
             this.evictions.append(eviction)
         elif not found.awaited:
-            if entry.gang is not None and this.late(steps.BEGIN):
-                # The next pass promises what was taken back: this one has looked for it.
-                this.cut = True
-                return
             made = self._earmarked(this, entry)
             if made:
                 self._promise(this, entry, made)

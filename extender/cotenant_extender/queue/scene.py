@@ -86,13 +86,12 @@ class Scene:
         """Return whether the rules would let a pod onto these GPUs of a node if some more were gone."""
         claims, node = self._source.claims, self.fleet.nodes[row]
         leaving = {
-            uid: claim
+            uid
             for uid in without
             if uid not in self.gone and (claim := claims.get(uid)) is not None and claim.node == node.name
         }
-        booked = [booking for claim in leaving.values() for booking in claim.bookings]
         for slot in slots:
-            freed = sum(booking.share for booking in booked if booking.uuid == node.gpus[slot].uuid)
+            freed = sum(tenant.share for tenant in node.gpus[slot].tenants if tenant.uid in leaving)
             if self.fleet.free[row, slot] + freed < min(request.demand.share, HUNDREDTHS):
                 # Most ways end here: the row need not be copied.
                 return False

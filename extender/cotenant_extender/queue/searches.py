@@ -3,7 +3,8 @@
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
 
-from cotenant_extender.queue import order
+from cotenant_extender.ledger import ledger
+from cotenant_extender.queue import earmarking, order, preemption
 
 LOOKED_AT = 16
 DELAY_SECONDS = 0.2
@@ -80,3 +81,28 @@ class Searches:
         """Forget jobs that may have gone, where many more are remembered than wait."""
         if len(self._next) > 2 * waiting + KEPT:
             self._next = {name: until for name, until in self._next.items() if until > now}
+
+
+class Found:
+    """Room that was found for a gang late in a pass: the next one begins with it, and promises it.
+
+    Nothing is taken back for it before: what is free for two passes, another would get.
+
+    Attributes:
+        name: whose it is; None: none was left.
+    """
+
+    def __init__(self) -> None:
+        self.name: order.Name | None = None
+        self._kept: tuple[earmarking.AsOf, preemption.Choice] | None = None
+
+    def keep(self, source: ledger.Ledger, entry: order.Entry, choice: preemption.Choice) -> None:
+        """Leave it to the next pass."""
+        self.name, self._kept = entry.name, (earmarking.AsOf.now(source, entry), choice)
+
+    def take(self, source: ledger.Ledger, entry: order.Entry) -> preemption.Choice | None:
+        """Return what was left for a gang, if nothing has changed."""
+        if self.name != entry.name:
+            return None
+        kept, self.name, self._kept = self._kept, None, None
+        return kept[1] if kept is not None and earmarking.AsOf.now(source, entry).same(kept[0]) else None

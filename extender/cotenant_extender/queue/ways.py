@@ -14,7 +14,7 @@ from cotenant_extender.queue import leavers, roster
 
 LOOKED_AT = 32
 """GPUs, or nodes for several whole GPUs, that victims are looked for on: single tenants, and the cheapest of each."""
-GIVEN = 8 * LOOKED_AT
+GIVEN = 4 * LOOKED_AT
 """Ways that are given at most: those of a pod serve the others of its gang that are alike."""
 _NEVER = 1_000_000
 _NOTHING = -(2**62)
