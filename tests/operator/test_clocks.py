@@ -88,3 +88,30 @@ async def test_a_pod_that_its_agent_refuses_has_its_time_whatever_the_clock(clus
     cluster.work.enqueue(cluster.store.keys())
     await cluster.advance(10)
     assert labels.ENDED in cluster.attempts()[0]["metadata"]["annotations"]
+
+
+async def test_a_gang_that_is_refused_is_stopped_although_the_clock_was_ahead_when_it_was_the_last_time(
+    cluster: Cluster,
+) -> None:
+    def is_refused() -> None:
+        status = {"startTime": cluster.time.text(), "active": 2}
+        cluster.server.change("jobs", "train-1", lambda job: job["status"].update(status))
+        quotas.tell(cluster.server, cluster.attempts()[0], "exceeded quota: hidden", time=cluster.time.text())
+
+    limit(cluster, gpu_share="400")
+    cluster.apply(gang())
+    await cluster.settle()
+    is_refused()
+    cluster.time.skew = 3600
+    await cluster.advance(20)
+    assert suspended(cluster)
+    cluster.time.skew = 0
+    await cluster.run("stop_suspended")
+    cluster.server.change("jobs", "train-1", lambda job: job["status"].update(active=0))
+    await cluster.advance(20)
+    assert not suspended(cluster)
+    is_refused()
+    for _ in range(6):
+        await cluster.advance(30)
+        quotas.tell(cluster.server, cluster.attempts()[0], "exceeded quota: hidden", time=cluster.time.text())
+    assert suspended(cluster)

@@ -336,3 +336,27 @@ async def test_an_attempt_that_waits_on_a_job_whose_former_was_deleted_does_not_
     told = cluster.condition("Current")
     assert told["status"] == "False"
     assert "Job train-2 waits, and is left as it is" in told["message"]
+
+
+async def test_a_queued_attempt_after_one_that_was_evicted_and_ended_well_takes_an_edit(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    run = ("create_pods", "place", "run_pods")
+    await cluster.run(*run, "run_out_of_memory", "enforce_deadlines", "reap", *run, "disrupt", "leave")
+    await cluster.advance(60)
+    cluster.server.change("dljobs", "train", lambda value: value["spec"].update(template=objects.template(image="b:2")))
+    await cluster.settle()
+    assert cluster.attempts()[-1]["spec"]["template"]["spec"]["containers"][0]["image"] == "b:2"
+
+
+async def test_an_edit_waits_for_whoever_has_suspended_the_job_and_says_so(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run("create_pods", "hold", "stop_suspended", "reap")
+    cluster.server.change("dljobs", "train", lambda value: value["spec"].update(template=objects.template(image="b:2")))
+    await cluster.settle()
+    assert cluster.attempts()[0]["spec"]["suspend"]
+    assert "made again when whoever suspended it resumes it" in cluster.condition("Current")["message"]
+    cluster.server.change("jobs", "train-1", lambda job: job["spec"].update(suspend=False))
+    await cluster.settle()
+    (job,) = cluster.attempts()
+    assert job["spec"]["template"]["spec"]["containers"][0]["image"] == "b:2"
+    assert not job["spec"]["suspend"]

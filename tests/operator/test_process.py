@@ -126,6 +126,15 @@ async def test_of_an_event_that_was_taken_in_only_what_kopf_looks_at_is_left(clu
     assert event["object"] == {field: value[field] for field in ("apiVersion", "kind", "metadata")}
 
 
+async def test_every_event_of_a_job_that_runs_told_again_changes_nothing(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run("create_pods", "place", "run_pods")
+    for event in list(cluster.server.watched):
+        await cluster.tell(event)
+    await cluster.settle()
+    assert cluster.dljob()["status"]["phase"] == "Running"
+
+
 async def test_sweep_that_fails_is_wanted_again(cluster: Cluster) -> None:
     cluster.server.fault = lambda _: Fault(effect=False, status=500)
     cluster.sweeper.want(Kind.POD)

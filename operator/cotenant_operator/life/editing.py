@@ -49,8 +49,8 @@ def leaves_the_queue(observed: Observed, spec: dljob.Spec, current: views.Job, *
     if not spec.suspend or current.meta.deleting:
         return False
     if current.remote:
-        # There is nothing here that could be suspended.
-        return True
+        # There is nothing here that could be suspended. What it has done is counted there before it is told complete.
+        return current.succeeded < current.size
     if not (current.suspended and switching.is_queued(current)):
         return False
     return _is_at_rest(observed, current) and _may_be_forgotten(observed, current, failures)
@@ -102,9 +102,10 @@ def _why_left(observed: Observed, current: views.Job) -> str:
         )
     if _living(observed, current) or current.active or current.terminating:
         return "was made from a former spec: pods of it that were stopped have not ended yet"
-    return (
-        "was made from a former spec, and is left as it is: pods of it have ended well; the change applies to a next "
-        "attempt, if any"
+    return "was made from a former spec, and is " + (
+        "made again when whoever suspended it resumes it"
+        if _is_held(current) and _is_without_gpus(observed, current)
+        else "left as it is: pods of it have ended well; the change applies to a next attempt, if any"
     )
 
 
@@ -131,11 +132,24 @@ def _is_at_rest(observed: Observed, current: views.Job) -> bool:
         return False
     if current.remote and (not current.suspended or current.active or current.start_time is not None):
         return False
+    if _is_held(current):
+        # The Job that is made in its place would start.
+        return False
     # The Job controller may know of pods that are out of sight, because they have lost their label or a watch is late.
     unknown = current.active + current.terminating > _living(observed, current)
     # More that are ready than are active are of an earlier count.
     if unknown or min(current.ready, current.active):
         return False
+    return _is_without_gpus(observed, current)
+
+
+def _is_held(current: views.Job) -> bool:
+    """Return whether somebody else suspended the Job, and no queue does."""
+    return switching.waits(current) is not None and not switching.is_queued(current)
+
+
+def _is_without_gpus(observed: Observed, current: views.Job) -> bool:
+    """Return whether no pod of it that is there had its GPUs and did not fail."""
     return all(pod.node is None or pod.phase == "Failed" for pod in observed.pods_of(current))
 
 
@@ -156,7 +170,9 @@ def _may_be_forgotten(observed: Observed, current: views.Job, failures: int) -> 
     """
     if (observed.job.status.failures or 0) < failures:
         return False
-    if any(job.attempt == current.attempt - 1 and job.failed is not None for job in observed.jobs):
+    before = (job for job in observed.jobs if job.attempt == current.attempt - 1)
+    if any(job.failed is not None or job.complete is not None for job in before):
+        # One that is complete and was followed was not done.
         return True
     kept = current.carried.model_copy(update={"failures": 0, "uncounted": 0, "profile": False})
     return kept == carried.FIRST

@@ -215,7 +215,7 @@ def _started(observed: Observed, current: views.Job, now: datetime) -> Hold:
     patient_until = pauses.due(max(begun, failure.since), MISSING_SECONDS, now)
     if patient_until is not None:
         return Hold(retry_at=patient_until)
-    return Hold(why=why, setback=_set_back(observed, current, why.message, now=now))
+    return Hold(why=why, setback=_set_back(observed, current, failure, why.message, now=now))
 
 
 def _lacks_pods(observed: Observed, current: views.Job) -> bool:
@@ -229,19 +229,24 @@ def _lacks_pods(observed: Observed, current: views.Job) -> bool:
 def _is_answered(current: views.Job, failure: FailedCreation) -> bool:
     """Return whether the gang was suspended for this refusal before.
 
-    The Job controller resets the time at which a resumed Job started, but only when it comes to that.
+    The Job controller resets the time at which a resumed Job started, but only when it comes to that. Our clock and its
+    are two: what is compared are times of its own, if they were noted.
     """
-    return current.setback is not None and failure.last <= current.setback.at
+    before = current.setback
+    return before is not None and failure.last <= (before.answers or before.at)
 
 
-def _set_back(observed: Observed, current: views.Job, message: str, *, now: datetime) -> Setback | None:
+def _set_back(
+    observed: Observed, current: views.Job, failure: FailedCreation, message: str, *, now: datetime
+) -> Setback | None:
     asked, before = current.demand, current.setback
     if asked is None:
         return None
     held = asked.pods - gangs.missing(current, observed.pods)
     lately = before is not None and now < before.at + timedelta(seconds=FORGOTTEN_SECONDS)
     count = before.count + 1 if before is not None and lately else 1
-    return Setback(count=count, at=now, message=message, left=_left(observed, asked, held=held))
+    left = _left(observed, asked, held=held)
+    return Setback(count=count, at=now, message=message, left=left, answers=failure.last)
 
 
 def _words(failure: FailedCreation) -> Blocked:

@@ -74,11 +74,17 @@ def is_done(observed: Observed, current: views.Job) -> bool:
 def has_done_all(observed: Observed, current: views.Job) -> bool:
     """Return whether every member has ended well, and nobody had stopped it.
 
-    That holds of work that was done before its Job was suspended, and that the Job controller has not counted yet.
+    That holds of work that was done before its Job was suspended, and that the Job controller has not counted yet. Of a
+    member whose pod is gone its count is believed while the Job was not suspended. Anybody may make a pod that names a
+    Job: one that ended well says nothing beside one that lives in its place.
     """
-    own = (pod for pod in observed.pods_of(current) if pod.phase == "Succeeded")
-    done = {pod.index for pod in own if not pod.taken_away and pod.meta.uid != current.disrupted}
-    return of_gang(current) is None and len(done - {None}) >= current.size
+    own = observed.pods_of(current)
+    well = (pod for pod in own if pod.phase == "Succeeded")
+    done = {pod.index for pod in well if not pod.taken_away and pod.meta.uid != current.disrupted}
+    if not (current.suspended or current.settled or current.suspended_at is not None):
+        done |= current.completed - {pod.index for pod in own if pod.taken_away}
+    done -= {pod.index for pod in own if not pod.ended}
+    return of_gang(current) is None and done.issuperset(range(current.size))
 
 
 def _was_ended(current: views.Job) -> bool:

@@ -161,7 +161,7 @@ def job(value: views.Object) -> views.Job:
         ready=status.get("ready") or 0,
         remote=spec.get("managedBy") == dljob.ManagedBy.MULTIKUEUE,
         success_policy=policy,
-        completed=frozenset() if policy is None else success.indexes(status.get("completedIndexes") or ""),
+        completed=success.indexes(status.get("completedIndexes") or ""),
         criteria_met=policy is not None and "SuccessCriteriaMet" in ends,
         met_first=policy is not None and _is_before(ends.get("SuccessCriteriaMet"), ends.get("Suspended")),
         parallelism=fewer,

@@ -30,12 +30,14 @@ class Setback:
         at: when it was suspended.
         message: the API server's words.
         left: quota/resource -> what was left then, with what its own pods held: that much is not enough.
+        answers: the refusal for which it was, by the clock of whoever told of it; None: a former release did not note.
     """
 
     count: int
     at: datetime
     message: str
     left: Mapping[str, Decimal]
+    answers: datetime | None = None
 
     def to_json(self) -> str:
         """As an annotation."""
@@ -46,6 +48,7 @@ class Setback:
             "count": self.count,
             "left": left,
             "message": self.message[:MAX_MESSAGE],
+            "answers": None if self.answers is None else self.answers.isoformat(),
         }
         return json.dumps(value, separators=(",", ":"), sort_keys=True)
 
@@ -89,6 +92,7 @@ def setback(text: str | None) -> Setback | None:
                 at=at,
                 message=str(value["message"]),
                 left=demand.amounts(value["left"]),
+                answers=_aware(value.get("answers")),
             )
         )
     except (ArithmeticError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
@@ -121,6 +125,14 @@ def of_deployment(value: Mapping[str, Any]) -> FailedCreation | None:
 def _last(event: Mapping[str, Any]) -> datetime | None:
     series = event.get("series") or {}
     return _time(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime"))
+
+
+def _aware(text: str | None) -> datetime | None:
+    """Raises ValueError: it is not said in which time zone."""
+    found = _time(text)
+    if found is not None and found.tzinfo is None:
+        raise ValueError(text)
+    return found
 
 
 def _time(text: str | None) -> datetime | None:

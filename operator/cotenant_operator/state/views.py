@@ -143,7 +143,7 @@ class Job:
         remote: MultiKueue runs it in another cluster, from when it is no longer suspended.
         suspend_written: what the operator last wrote into `suspended`, where that is known.
         success_policy: of a gang: when it has succeeded although members still run.
-        completed: of one with such a policy: members that the Job controller has counted as done.
+        completed: members that the Job controller has counted as done.
         criteria_met: the Job controller has found the policy met, and ends the members that still run.
         met_first: it had found that before it took note of a suspension that stands.
         parallelism: how many pods it may have at once, where that was changed to fewer than `size`.
