@@ -95,7 +95,7 @@ async def test_a_gang_that_is_refused_is_stopped_although_the_clock_was_ahead_wh
 ) -> None:
     def is_refused() -> None:
         status = {"startTime": cluster.time.text(), "active": 2}
-        cluster.server.change("jobs", "train-1", lambda job: job["status"].update(status))
+        cluster.server.change("jobs", "train-1", lambda job: job.setdefault("status", {}).update(status))
         quotas.tell(cluster.server, cluster.attempts()[0], "exceeded quota: hidden", time=cluster.time.text())
 
     limit(cluster, gpu_share="400")
