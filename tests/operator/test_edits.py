@@ -8,6 +8,7 @@ import pytest
 from cotenant_operator import labels
 from operator_kit import objects, quotas
 from operator_kit.cluster import Cluster
+from operator_kit.neighbours import QUEUE
 from operator_kit.server import Fault
 
 Json = dict[str, Any]
@@ -360,3 +361,12 @@ async def test_an_edit_waits_for_whoever_has_suspended_the_job_and_says_so(clust
     (job,) = cluster.attempts()
     assert job["spec"]["template"]["spec"]["containers"][0]["image"] == "b:2"
     assert not job["spec"]["suspend"]
+
+
+async def test_a_job_that_another_holds_is_made_again_for_the_queue_that_is_named_then(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run("hold", "stop_suspended")
+    cluster.server.change("dljobs", "train", lambda value: value["metadata"].update(labels={QUEUE: "team"}))
+    await cluster.settle()
+    (job,) = cluster.attempts()
+    assert job["metadata"]["labels"][QUEUE] == "team"

@@ -104,7 +104,7 @@ def _why_left(observed: Observed, current: views.Job) -> str:
         return "was made from a former spec: pods of it that were stopped have not ended yet"
     return "was made from a former spec, and is " + (
         "made again when whoever suspended it resumes it"
-        if _is_held(current) and _is_without_gpus(observed, current)
+        if _is_held(observed, current) and _is_without_gpus(observed, current)
         else "left as it is: pods of it have ended well; the change applies to a next attempt, if any"
     )
 
@@ -132,7 +132,7 @@ def _is_at_rest(observed: Observed, current: views.Job) -> bool:
         return False
     if current.remote and (not current.suspended or current.active or current.start_time is not None):
         return False
-    if _is_held(current):
+    if _is_held(observed, current):
         # The Job that is made in its place would start.
         return False
     # The Job controller may know of pods that are out of sight, because they have lost their label or a watch is late.
@@ -143,9 +143,10 @@ def _is_at_rest(observed: Observed, current: views.Job) -> bool:
     return _is_without_gpus(observed, current)
 
 
-def _is_held(current: views.Job) -> bool:
-    """Return whether somebody else suspended the Job, and no queue does."""
-    return switching.waits(current) is not None and not switching.is_queued(current)
+def _is_held(observed: Observed, current: views.Job) -> bool:
+    """Return whether somebody else suspended the Job, and no queue would have the one that is made in its place."""
+    queued = switching.is_queued(current) or labels.KUEUE_QUEUE in observed.job.meta.labels
+    return switching.waits(current) is not None and not queued
 
 
 def _is_without_gpus(observed: Observed, current: views.Job) -> bool:
