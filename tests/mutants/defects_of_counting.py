@@ -484,8 +484,8 @@ DEFECTS: Final = (
     Defect(
         "who leaves frees what was booked for him",
         "queue/scene.py",
-        "sum(tenant.share for tenant in node.gpus[slot].tenants if tenant.uid in leaving)",
-        "sum(b.share for uid in leaving for b in claims[uid].bookings if b.uuid == node.gpus[slot].uuid)",
+        "sum(tenant.share for tenant in gpus[slot].tenants if tenant.uid in leaving)",
+        "sum(b.share for uid in leaving for b in self._source.claims[uid].bookings if b.uuid == gpus[slot].uuid)",
         "who counts for more under another policy can be evicted",
     ),
 )

@@ -73,7 +73,7 @@ def short(source: "fleet.Fleet", request: view.Request) -> Array | None:
     both = source.rows.keys() & source.kept.keys()
     found = [
         (source.rows[name], code, kept.cpu_millis, kept.memory_bytes, kept.pods)
-        for name in sorted(both)
+        for name in both
         for code, kept in _before(source.kept[name], request)
     ]
     if not found:

@@ -195,7 +195,7 @@ class Lost:
         """End them."""
         seen = source.seen()
         since = self._clock if self._rows is seen.rows else -1
-        rows: dict[NodeName, int] = seen.rows if since < 0 else _written(seen, since)
+        rows = _written(seen, since)
         usable: dict[NodeName, frozenset[GPUUID]] = {}
         for uid, earmark in source.earmarks.items():
             name = earmark.placed.node

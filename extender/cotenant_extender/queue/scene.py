@@ -84,14 +84,9 @@ class Scene:
 
     def takes(self, request: view.Request, row: int, slots: Sequence[int], without: Collection[PodUID]) -> bool:
         """Return whether the rules would let a pod onto these GPUs of a node if some more were gone."""
-        claims, node = self._source.claims, self.fleet.nodes[row]
-        leaving = {
-            uid
-            for uid in without
-            if uid not in self.gone and (claim := claims.get(uid)) is not None and claim.node == node.name
-        }
+        leaving, gpus = set(without) - self.gone, self.fleet.nodes[row].gpus
         for slot in slots:
-            freed = sum(tenant.share for tenant in node.gpus[slot].tenants if tenant.uid in leaving)
+            freed = sum(tenant.share for tenant in gpus[slot].tenants if tenant.uid in leaving)
             if self.fleet.free[row, slot] + freed < min(request.demand.share, HUNDREDTHS):
                 # Most ways end here: the row need not be copied.
                 return False
@@ -118,10 +113,7 @@ def leave(seen: fleet.Fleet, source: ledger.Ledger, uid: PodUID) -> None:
     seen.free_cpu_millis[row] += claim.host.cpu_millis
     seen.free_memory_bytes[row] += claim.host.memory_bytes
     seen.free_pods[row] += 1
-    booked = [booking.uuid for booking in claim.bookings]
     for slot, gpu in enumerate(seen.nodes[row].gpus):
-        if gpu.uuid not in booked:
-            continue
         for place, tenant in enumerate(gpu.tenants):
             if tenant.uid == uid:
                 _free(seen, (row, slot), tenant)

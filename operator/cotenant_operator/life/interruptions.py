@@ -60,8 +60,7 @@ def is_done(observed: Observed, current: views.Job) -> bool:
     Of a member whose pod is gone, the Job controller's count is believed unless a note says otherwise. While a Job is
     suspended, its members were stopped, unless the Job controller had found the policy met before.
     """
-    halted = current.suspended or current.settled or current.suspended_at is not None
-    paused = halted and not current.remote and not current.met_first
+    paused = _is_halted(current) and not current.remote and not current.met_first
     if current.success_policy is None or current.disrupted is not None or paused or _was_ended(current):
         return False
     own = [pod for pod in (*observed.pods, *observed.departed) if pod.meta.owner_uid == current.meta.uid]
@@ -81,10 +80,14 @@ def has_done_all(observed: Observed, current: views.Job) -> bool:
     own = observed.pods_of(current)
     well = (pod for pod in own if pod.phase == "Succeeded")
     done = {pod.index for pod in well if not pod.taken_away and pod.meta.uid != current.disrupted}
-    if not (current.suspended or current.settled or current.suspended_at is not None):
+    if not _is_halted(current):
         done |= current.completed - {pod.index for pod in own if pod.taken_away}
     done -= {pod.index for pod in own if not pod.ended}
     return of_gang(current) is None and done.issuperset(range(current.size))
+
+
+def _is_halted(current: views.Job) -> bool:
+    return current.suspended or current.settled or current.suspended_at is not None
 
 
 def _was_ended(current: views.Job) -> bool:

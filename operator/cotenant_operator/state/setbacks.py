@@ -83,17 +83,15 @@ def setback(text: str | None) -> Setback | None:
         value: Any = json.loads(text)
         if value["v"] > _VERSION:
             return None
-        at = datetime.fromisoformat(value["at"])
-        return (
-            None
-            if at.tzinfo is None
-            else Setback(
-                count=max(int(value["count"]), 1),
-                at=at,
-                message=str(value["message"]),
-                left=demand.amounts(value["left"]),
-                answers=_aware(value.get("answers")),
-            )
+        at = _aware(value["at"])
+        if at is None:
+            return None
+        return Setback(
+            count=max(int(value["count"]), 1),
+            at=at,
+            message=str(value["message"]),
+            left=demand.amounts(value["left"]),
+            answers=_aware(value.get("answers")),
         )
     except (ArithmeticError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
