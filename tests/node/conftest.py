@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cluster.workloads import Workspace
+from cotenant_api import names
 from cotenant_e2e import installation, startup, testing, waiting
 from cotenant_e2e.installation import Installation
 from cotenant_e2e.node import agents, real
@@ -16,6 +17,7 @@ from node.tenants import Tenants
 
 NODE = "gpu-0"
 MODELS = (state.H200,) * 4
+SHARES = names.HUNDREDTHS * len(MODELS)
 
 ENDED_SECONDS = 120
 
@@ -40,6 +42,8 @@ def gpus(installed: Installation) -> GPUs:
 @pytest.fixture
 def tenants(installed: Installation, gpus: GPUs) -> Iterator[Tenants]:
     """A namespace; at the end no container in it may have had other limits than its pod's, and everything is gone."""
+    # The agent that a test before has killed or started may still be on its way.
+    gpus.wait_until_offered(SHARES)
     with Tenants(installed, gpus, f"test-{next(_numbers)}") as space:
         yield space
 

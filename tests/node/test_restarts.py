@@ -54,6 +54,8 @@ def test_an_agent_killed_in_the_middle_of_a_start_ends_in_the_right_limits(tenan
 
 def test_an_agent_killed_inside_allocate_costs_a_pod_and_no_token(tenants: Tenants) -> None:
     """The ledger is on disk, the answer was not sent: kubelet fails that pod for good, and its Job makes another."""
+    # Else what hangs may be the end of an earlier test's pod, which is written down, too.
+    waiting.wait_until(lambda: not any(each.pod_uid for each in tenants.ledger()), "no grants", kit.SECONDS)
     known = tenants.ledger()
     with tenants.gpus.disk_that_hangs():
         tenants.create_job("killed", script=kit.RUN, annotations={names.GPU_MEMORY: "3Gi"})
