@@ -4,6 +4,7 @@ from typing import Final
 
 from cluster.workloads import CONTAINER, SECONDS, Workspace, template
 from cotenant_api import names
+from cotenant_e2e import client as clients
 from cotenant_e2e import waiting
 from cotenant_e2e.client import Json
 
@@ -57,3 +58,18 @@ def test_a_service_on_gpus_that_are_all_in_use_gets_its_new_image(workspace: Wor
     waiting.wait_until(lambda: images_of(workspace, "serve") == {CONTAINER["image"]}, "the former image", SECONDS)
     default = {"maxSurge": "25%", "maxUnavailable": "25%"}
     assert workspace.client.get(path)["spec"]["strategy"]["rollingUpdate"] == default
+
+
+def test_what_a_former_template_was_refused_for_stalls_no_later_one(workspace: Workspace) -> None:
+    """The Deployment goes on saying it: the former ReplicaSet is taken down when the new one's pod is available."""
+    enforce = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    workspace.client.patch(clients.path_of("namespaces", name=workspace.namespace), enforce)
+    spec: Json = {"workloadType": "Inference", "sharing": "Exclusive", "gpuModels": ["No-Such-Model"]}
+    workspace.dljob("serve", model=workspace.graph("graph"), template=template(run_for=""), **spec)
+    workspace.wait_for_condition("serve", "Stalled", "True", "PodCreationFailed")
+    remedy = {"securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}}
+    workspace.client.patch(workspace.dljobs("serve"), {"spec": {"template": template(run_for="", **remedy)}})
+    waiting.wait_until(lambda: workspace.client.items(workspace.pods()), "a pod", SECONDS)
+    workspace.wait_for_condition("serve", "Stalled", "False")
+    said = workspace.client.get(f"{workspace.deployments()}/serve")["status"]["conditions"]
+    assert "ReplicaFailure" in {condition["type"] for condition in said}

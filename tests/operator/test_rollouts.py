@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from operator_kit import objects, quotas, steps
 from operator_kit.cluster import Cluster
+from operator_kit.server import Fault
 
 Json = dict[str, Any]
 
@@ -231,3 +232,84 @@ async def test_a_template_that_was_mended_is_not_stalled_by_what_was_said_of_the
         edit(cluster, image)
         await cluster.settle()
         assert cluster.condition("Stalled", name="serve")["status"] == "False"
+
+
+def refuse(cluster: Cluster, message: str | None) -> None:
+    """What the controllers say of the present template's pods."""
+    deployment = cluster.server.find("deployments", "serve") or {}
+    quotas.fail_replicas(cluster.server, deployment, message, time=cluster.time.text())
+
+
+async def test_what_a_deployment_still_says_of_a_former_template_stalls_no_other(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob("serve", workloadType="Inference"))
+    await cluster.settle()
+    refuse(cluster, FORBIDDEN)
+    await cluster.advance(60)
+    edit(cluster, "busybox:2")
+    await cluster.settle()
+    refuse(cluster, None)
+    told = (cluster.server.find("deployments", "serve") or {})["status"]["conditions"]
+    assert [item["message"] for item in told] == [FORBIDDEN]
+    await cluster.advance(3600)
+    assert cluster.condition("Stalled", name="serve")["status"] == "False"
+
+
+async def test_what_a_deployment_still_says_of_a_former_template_takes_no_former_pod(cluster: Cluster) -> None:
+    await serve(cluster)
+    refuse(cluster, NO_QUOTA)
+    await cluster.advance(3600)
+    edit(cluster, "busybox:2")
+    await cluster.settle()
+    refuse(cluster, None)
+    await cluster.advance(3600)
+    assert surge(cluster) is None
+
+
+async def test_a_refusal_counts_from_when_the_present_template_met_it(cluster: Cluster) -> None:
+    await serve(cluster)
+    refuse(cluster, NO_QUOTA)
+    await cluster.advance(3600)
+    edit(cluster, "busybox:2")
+    await cluster.settle()
+    refuse(cluster, NO_QUOTA)
+    await cluster.advance(40)
+    assert surge(cluster) is None
+    await cluster.advance(40)
+    assert surge(cluster) == 0
+
+
+async def test_the_newest_refusal_is_told_although_the_condition_keeps_the_words_of_the_first(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob("serve", workloadType="Inference"))
+    await cluster.settle()
+    refuse(cluster, FORBIDDEN)
+    await cluster.advance(60)
+    assert "PodSecurity" in cluster.condition("Stalled", name="serve")["message"]
+    refuse(cluster, NO_QUOTA)
+    await cluster.advance(60)
+    queued = cluster.condition("Queued", name="serve")
+    assert queued["reason"] == "QuotaExceeded"
+    assert "exceeded quota" in queued["message"]
+
+
+async def test_a_template_that_is_back_is_told_of_by_its_own_replica_set(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob("serve", workloadType="Inference"))
+    await cluster.settle()
+    for image, message in (("busybox:2", FORBIDDEN), ("busybox:3", None), ("busybox:2", FORBIDDEN)):
+        edit(cluster, image)
+        await cluster.settle()
+        refuse(cluster, message)
+        await cluster.advance(60)
+        assert cluster.condition("Stalled", name="serve")["status"] == ("False" if message is None else "True")
+
+
+async def test_a_refusal_that_cannot_be_looked_at_is_not_told_and_the_status_is(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob("serve", workloadType="Inference"))
+    await cluster.settle()
+    cluster.server.fault = lambda request: Fault(False, 500) if "replicasets" in request.path else None
+    refuse(cluster, FORBIDDEN)
+    await cluster.advance(60)
+    assert cluster.condition("Ready", name="serve")["status"] == "False"
+    assert not cluster.condition("Stalled", name="serve")
+    cluster.server.fault = lambda _: None
+    await cluster.advance(60)
+    assert "PodSecurity" in cluster.condition("Stalled", name="serve")["message"]

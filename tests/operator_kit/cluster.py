@@ -194,7 +194,11 @@ class Cluster(ends.Ends, neighbours.Neighbours, successes.Successes):
             missing = deployment["spec"]["replicas"] - len(self._pods_of(deployment))
             refusals = [self._make_pod(deployment, None) for _ in range(missing)]
             refusal = next((words for words in refusals if words is not None), None)
-            quotas.fail_replicas(self.server, deployment, refusal, time=self.time.text())
+            self._say_of_replicas(deployment, refusal)
+
+    def _say_of_replicas(self, deployment: Json, refusal: str | None) -> None:
+        done = all(_is_of_template(pod, deployment) for pod in self._pods_of(deployment))
+        quotas.fail_replicas(self.server, deployment, refusal, time=self.time.text(), rolled_out=done)
 
     def stop_suspended(self) -> None:
         """What the controllers do with the pods of suspended Jobs and of replicas too many."""
@@ -224,7 +228,7 @@ class Cluster(ends.Ends, neighbours.Neighbours, successes.Successes):
             refusals = [self._make_pod(deployment, None) for _ in range(min(replicas - present, room))]
             if refusals:
                 refusal = next((words for words in refusals if words is not None), None)
-                quotas.fail_replicas(self.server, deployment, refusal, time=self.time.text())
+                self._say_of_replicas(deployment, refusal)
 
     def retire(self) -> None:
         """And take former ones away, as far as enough are available."""

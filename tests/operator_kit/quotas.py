@@ -6,12 +6,15 @@ Counts pods and what their containers ask for; no scopes, no init containers.
 import copy
 import itertools
 from decimal import Decimal
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from cotenant_api import quantity
 from operator_kit.server import Server
 
 Json = dict[str, Any]
+
+_REVISION: Final = "deployment.kubernetes.io/revision"
 
 
 def quota(name: str = "team-gpus", **hard: str) -> Json:
@@ -80,29 +83,92 @@ def recount(server: Server) -> None:
 
 
 def tell(server: Server, owner: Json, message: str, *, time: str) -> None:
-    """The Job controller's event; told again, it is the same with a later time."""
+    """The event of a Job's or ReplicaSet's controller; told again, it is the same with a later time."""
     name = f"{owner['metadata']['name']}.failed-create"
     if server.find("events", name) is not None:
         server.change("events", name, lambda event: event.update(lastTimestamp=time, message=message))
         return
-    about = {"kind": "Job", "uid": owner["metadata"]["uid"], "name": owner["metadata"]["name"]}
+    about = {"uid": owner["metadata"]["uid"], "name": owner["metadata"]["name"]}
     event = {"metadata": {"name": name}, "involvedObject": about, "reason": "FailedCreate", "message": message}
     server.put("events", {**event, "firstTimestamp": time, "lastTimestamp": time})
 
 
-def fail_replicas(server: Server, deployment: Json, message: str | None, *, time: str) -> None:
-    """The Deployment controller's condition; None: the pods are there again."""
-    told = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message}
+def fail_replicas(
+    server: Server, deployment: Json, message: str | None, *, time: str, rolled_out: bool = False
+) -> None:
+    """What the controllers of ReplicaSets and Deployments say; None: the present template's pods are there.
+
+    Neither writes time or words anew while it says the same, and a Deployment says it for former ReplicaSets, too.
+
+    Args:
+        server: keeps the objects.
+        deployment: as it is.
+        message: why a pod of its present template is refused.
+        time: now.
+        rolled_out: whether no former template is to have pods any more.
+    """
+    if message is None and not (deployment.get("status") or {}).get("conditions"):
+        return
+    *former, present = _replica_sets(server, deployment)
+    if message is not None:
+        tell(server, present, message, time=time)
+    ended = [*former, present] if rolled_out else [present]
+    for each in [present] if message is not None else ended:
+        server.change("replicasets", each["metadata"]["name"], partial(_say, message, time))
+    sets = _replica_sets(server, deployment)
+    failing = next((said for each in reversed(sets) if (said := _said(each)) is not None), None)
 
     def edit(value: Json) -> None:
-        status = value.setdefault("status", {})
-        status["observedGeneration"] = value["metadata"]["generation"]
-        before = [item for item in status.get("conditions", ()) if item["type"] == "ReplicaFailure"]
-        since = before[0]["lastTransitionTime"] if before else time
-        status["conditions"] = [] if message is None else [{**told, "lastTransitionTime": since}]
+        value.setdefault("status", {})["observedGeneration"] = value["metadata"]["generation"]
+        _say(failing, time, value)
 
-    if message is not None or (deployment.get("status") or {}).get("conditions"):
-        server.change("deployments", deployment["metadata"]["name"], edit)
+    server.change("deployments", deployment["metadata"]["name"], edit)
+
+
+def _replica_sets(server: Server, deployment: Json) -> list[Json]:
+    """A Deployment's, that of its present template last; it is made where there is none, and gets the next revision."""
+    uid, template = deployment["metadata"]["uid"], deployment["spec"]["template"]
+    found = [each for each in server.all("replicasets") if each["metadata"]["ownerReferences"][0]["uid"] == uid]
+    found.sort(key=_revision)
+    present = next((each for each in found if each["spec"]["template"] == template), None)
+    if present is not None and present == found[-1]:
+        return found
+    revision = 1 + max((_revision(each) for each in found), default=0)
+    if present is None:
+        present = _make_set(server, deployment, name=f"{deployment['metadata']['name']}-{revision}")
+    former = [each for each in found if each["metadata"]["uid"] != present["metadata"]["uid"]]
+    annotations = {_REVISION: str(revision)}
+    name = present["metadata"]["name"]
+    return [
+        *former,
+        server.change("replicasets", name, lambda value: value["metadata"].update(annotations=annotations)),
+    ]
+
+
+def _make_set(server: Server, deployment: Json, *, name: str) -> Json:
+    template, about = deployment["spec"]["template"], deployment["metadata"]
+    owner = {"kind": "Deployment", "name": about["name"], "uid": about["uid"], "controller": True}
+    metadata = {"name": name, "labels": template["metadata"]["labels"], "ownerReferences": [owner]}
+    return server.put("replicasets", {"metadata": metadata, "spec": {"template": template}, "status": {}})
+
+
+def _revision(replica_set: Json) -> int:
+    return int(replica_set["metadata"]["annotations"][_REVISION])
+
+
+def _said(value: Json) -> str | None:
+    """The words of the condition; None: it does not stand."""
+    return next((item["message"] for item in value["status"].get("conditions", ())), None)
+
+
+def _say(message: str | None, time: str, value: Json) -> None:
+    """Write the condition, or take it away; what stands stays as it is."""
+    status = value["status"]
+    if message is None:
+        status["conditions"] = []
+    elif not status.get("conditions"):
+        said = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message}
+        status["conditions"] = [{**said, "lastTransitionTime": time}]
 
 
 def _charge(server: Server, one: Json, amounts: dict[str, Decimal]) -> None:

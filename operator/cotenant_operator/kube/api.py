@@ -239,6 +239,12 @@ class API:
         found = await self.ask(Request(method="GET", path=path, query={"fieldSelector": fields, "limit": str(EVENTS)}))
         return found.get("items") or []
 
+    async def replica_sets(self, namespace: str, *, selector: str) -> list[Json]:
+        """Return the ReplicaSets with these labels."""
+        path = f"/apis/apps/v1/namespaces/{namespace}/replicasets"
+        found = await self.ask(Request(method="GET", path=path, query={"labelSelector": selector}))
+        return found.get("items") or []
+
     async def limit_ranges(self, namespace: str) -> list[Json]:
         """Return the LimitRanges of a namespace."""
         found = await self.ask(Request(method="GET", path=f"/api/v1/namespaces/{namespace}/limitranges", query={}))

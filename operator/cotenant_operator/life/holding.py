@@ -107,13 +107,26 @@ def look(observed: Observed, spec: dljob.Spec, current: views.Job, now: datetime
     return _started(observed, current, now)
 
 
-def of_deployment(current: views.Deployment, living: int, now: datetime) -> Hold:
-    """Return what is said of a Deployment with so many pods."""
-    failure = current.failed_creation
-    if failure is None or living >= current.replicas:
+def wants_replica_sets(observed: Observed) -> views.Deployment | None:
+    """Return the Deployment of which it is to be asked whether pods of its present template cannot be made."""
+    current = observed.deployment
+    if current is None or not current.refused or current.meta.deleting or observed.job.spec is None:
+        return None
+    return current if current.meta.owner_uid == observed.job.meta.uid else None
+
+
+def of_deployment(observed: Observed, current: views.Deployment, living: int, now: datetime) -> Hold:
+    """Return what is said of a Deployment with so many pods.
+
+    Its own condition stays the same when it is about another template, or the words are others: nobody tells of that.
+    """
+    if not current.refused:
         return FREE
+    failure, again = observed.failed_creation, now + timedelta(seconds=LOOK_SECONDS)
+    if failure is None or living >= current.replicas:
+        return Hold(retry_at=again)
     told_at = pauses.due(failure.since, MISSING_SECONDS, now)
-    return Hold(why=_words(failure)) if told_at is None else Hold(retry_at=told_at)
+    return Hold(why=_words(failure), retry_at=again) if told_at is None else Hold(retry_at=told_at)
 
 
 def _is_at_rest(current: views.Job) -> bool:

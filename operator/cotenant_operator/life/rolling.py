@@ -38,7 +38,7 @@ _NO_ROOM: Final = frozenset(
 
 def makes_room_at(observed: Observed, current: views.Deployment) -> datetime | None:
     """When former pods go first; None: they need not, or do already."""
-    waiting, refused = _waiting(observed, current), _refused(current)
+    waiting, refused = _waiting(observed, current), _refused(observed)
     since = [pod.meta.created for pod in waiting] + ([] if refused is None else [refused.since])
     if not current.surges or not current.replicas or not since or not _former(observed, current):
         return None
@@ -56,7 +56,7 @@ def words(observed: Observed, current: views.Deployment) -> str | None:
         return None
     present = [pod for pod in outgrowing.pods_of_template(observed, current) if pod.ready and not pod.meta.deleting]
     text = f"{len(present)} of {current.replicas} replicas are ready from the present template"
-    waiting, refused = _waiting(observed, current), _refused(current)
+    waiting, refused = _waiting(observed, current), _refused(observed)
     if not waiting and refused is None:
         return text
     if current.surges:
@@ -84,9 +84,9 @@ def _has_no_room(pod: views.Pod, current: views.Deployment) -> bool:
     return pod.unschedulable is not None and (observed_only or labels.KUEUE in pod.unschedulable)
 
 
-def _refused(current: views.Deployment) -> FailedCreation | None:
+def _refused(observed: Observed) -> FailedCreation | None:
     """Return that a quota leaves no room for another pod, if it does not."""
-    failure = current.failed_creation
+    failure = observed.failed_creation
     return failure if failure is not None and setbacks.is_of_quota(failure.message) else None
 
 

@@ -89,7 +89,7 @@ def _going_on(observed: Observed, current: views.Deployment, now: datetime) -> S
     if room_at is not None and now >= room_at:
         return Stage(actions=(rolling.make_room(current),), workload=True, rolling=words)
     living = sum(not pod.ended and not pod.meta.deleting for pod in observed.pods)
-    hold = holding.of_deployment(current, living, now)
+    hold = holding.of_deployment(observed, current, living, now)
     looks = (hold.retry_at, suspecting.share_again(observed, current), room_at)
     retry_at = min((time for time in looks if time is not None), default=None)
     why = hold.why or drifting.held(paused)

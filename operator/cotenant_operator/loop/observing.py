@@ -105,11 +105,14 @@ class Observer:
             observed = self._observe(key) or observed
         observed, unfenced = await self._fenced(key, observed)
         asked = holding.wants_events(observed, self._clock.now())
-        failure = None if asked is None else await self._creations.of(key.namespace, asked)
+        failure = None if asked is None else await self._creations.of_job(key.namespace, asked)
+        refused = holding.wants_replica_sets(observed)
+        if refused is not None:
+            failure = await self._creations.of_deployment(refused, dljob_uid=observed.job.meta.uid)
         evicted, limited = causes.unproven(observed), holding.wants_defaults(observed)
         defaults = await self._limit_ranges.of(key.namespace) if limited else NO_DEFAULTS
         overused = await self._overuses.of(evicted) if evicted else {}
-        if asked is not None or evicted or limited:
+        if asked is not None or refused is not None or evicted or limited:
             # The answer took a while: decide on what is there now.
             observed = self._observe(key) or observed
         observed = replace(observed, overused=overused)

@@ -187,7 +187,7 @@ def deployment(value: views.Object) -> views.Deployment:
         grant=_of_graph(grants.read(spec["template"]), _graph(value)),
         owner=next((owner.get("name") for owner in owners if owner.get("kind") == "DLJob"), None),
         replicas_written=_replicas_written(value),
-        failed_creation=setbacks.of_deployment(value) if caught_up else None,
+        refused=caught_up and setbacks.refusal(value) is not None,
         revision=_revision(spec["template"]),
         shortage=shortages.read(_annotation(value, labels.SHORTAGE)),
         suspicion=suspicions.read(_annotation(value, labels.SUSPICION)),

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -12,7 +12,7 @@ from cotenant_api import conditions
 from cotenant_operator.state import demand
 
 FAILED_CREATE: Final = "FailedCreate"
-"""Reason of the events that the Job controller writes, and of a Deployment's condition `ReplicaFailure`."""
+"""Reason of the events that the controllers of Jobs and ReplicaSets write, and of the condition `ReplicaFailure`."""
 MAX_MESSAGE: Final = 512
 _MAX_TEXT: Final = 16 * 1024
 """Characters of the annotation; what the operator writes is much less."""
@@ -108,16 +108,52 @@ def of_events(events: Sequence[Mapping[str, Any]], *, owner: str) -> FailedCreat
     return FailedCreation(owner=owner, since=since, last=last, message=str(newest.get("message") or ""))
 
 
-def of_deployment(value: Mapping[str, Any]) -> FailedCreation | None:
-    """Return what a Deployment says of its pods."""
+def refusal(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the condition by which a Deployment or ReplicaSet says that the API server refuses pods of it.
+
+    Its controller writes neither time nor words anew while status and reason stay; and a Deployment takes it over from
+    any of its ReplicaSets, also from those of former templates.
+    """
     for item in (value.get("status") or {}).get("conditions") or ():
         if item["type"] == "ReplicaFailure" and item["status"] == "True" and item.get("reason") == FAILED_CREATE:
-            since = _time(item.get("lastTransitionTime"))
-            if since is not None:
-                last = _time(item.get("lastUpdateTime")) or since
-                uid = value["metadata"]["uid"]
-                return FailedCreation(owner=uid, since=since, last=last, message=item.get("message") or "")
+            return dict(item)
     return None
+
+
+def present_set(replica_sets: Sequence[Mapping[str, Any]], *, owner: str) -> Mapping[str, Any] | None:
+    """Return the ReplicaSet of a Deployment's present template: the one with the highest revision."""
+    owned = [value for value in replica_sets if _is_controlled(value, by=owner)]
+    return max(owned, key=_revision, default=None)
+
+
+def of_replica_set(
+    value: Mapping[str, Any], events: Sequence[Mapping[str, Any]], *, owner: str
+) -> FailedCreation | None:
+    """Return why no pods of a ReplicaSet can be made: that it is so by its condition, the words by the newest event.
+
+    Args:
+        value: the ReplicaSet.
+        events: those about it.
+        owner: UID of its Deployment.
+    """
+    said = refusal(value)
+    since = None if said is None else _time(said.get("lastTransitionTime"))
+    if said is None or since is None:
+        return None
+    told = of_events(events, owner=owner)
+    if told is None or told.last < since:
+        return FailedCreation(owner=owner, since=since, last=since, message=said.get("message") or "")
+    return replace(told, since=since)
+
+
+def _is_controlled(value: Mapping[str, Any], *, by: str) -> bool:
+    owners = value["metadata"].get("ownerReferences") or ()
+    return any(owner.get("controller") and owner["uid"] == by for owner in owners)
+
+
+def _revision(value: Mapping[str, Any]) -> int:
+    text = (value["metadata"].get("annotations") or {}).get("deployment.kubernetes.io/revision", "")
+    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def _last(event: Mapping[str, Any]) -> datetime | None:

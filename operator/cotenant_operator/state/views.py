@@ -16,7 +16,7 @@ from cotenant_operator.state import grants
 from cotenant_operator.state.carried import FIRST, Carried, Ended
 from cotenant_operator.state.demand import Demand
 from cotenant_operator.state.origins import Origin
-from cotenant_operator.state.setbacks import FailedCreation, Setback
+from cotenant_operator.state.setbacks import Setback
 from cotenant_operator.state.shortages import NONE, Shortage
 from cotenant_operator.state.suspicions import Suspicion
 
@@ -200,7 +200,7 @@ class Deployment:
     Attributes:
         owner: the name of the DLJob that controls it; None: none does.
         replicas_written: what the operator last wrote into `replicas`, where that is known.
-        failed_creation: why pods of it cannot be made, as it stands; None also while that is not known yet.
+        refused: whether it says that pods of it cannot be made, of whichever template; False while it is behind.
         revision: number of its pod template, from 0.
         shortage: what running out of GPU memory has taught.
         suspicion: what is held against it.
@@ -218,7 +218,7 @@ class Deployment:
     grant: grants.Grant | None
     owner: str | None = None
     replicas_written: int | None = None
-    failed_creation: FailedCreation | None = None
+    refused: bool = False
     revision: int = 0
     shortage: Shortage = NONE
     suspicion: Suspicion | None = None
