@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from cotenant_api import documents
 
@@ -20,6 +20,11 @@ class Status(enum.StrEnum):
     UNKNOWN = "Unknown"
 
 
+def _cut(message: Any) -> Any:
+    """Return a message that fits: others' words may be of any length."""
+    return message[:MAX_MESSAGE] if isinstance(message, str) else message
+
+
 class Condition(documents.Model):
     """One condition; `reason` is CamelCase and required, `message` is for people."""
 
@@ -29,7 +34,7 @@ class Condition(documents.Model):
     """Whether it holds."""
     reason: Annotated[str, Field(pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$", min_length=1, max_length=1024)]
     """Why, in a stable word that programs may compare."""
-    message: str = Field(default="", max_length=MAX_MESSAGE)
+    message: Annotated[str, BeforeValidator(_cut)] = Field(default="", max_length=MAX_MESSAGE)
     """Why, for people; its words may change."""
     observed_generation: Annotated[int, Field(ge=0)] | None = None
     """The `metadata.generation` that it speaks of."""
@@ -59,7 +64,7 @@ def updated(conditions: Sequence[Condition], new: Condition, *, now: datetime) -
     old = find(conditions, new.type)
     unchanged = old is not None and old.status is new.status
     time = old.last_transition_time if old is not None and unchanged else timestamp(now)
-    stamped = new.model_copy(update={"last_transition_time": time, "message": new.message[:MAX_MESSAGE]})
+    stamped = new.model_copy(update={"last_transition_time": time})
     if old is None:
         return (*conditions, stamped)
     return tuple(stamped if condition.type == new.type else condition for condition in conditions)

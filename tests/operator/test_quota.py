@@ -384,3 +384,74 @@ async def test_a_fault_at_any_write_loses_no_gang(effect: bool, status: int) -> 
     assert total > 12
     for at in range(1, total + 1):
         await live(at, Fault(effect=effect, status=status))
+
+
+async def test_a_gang_that_a_quota_keeps_half_started_is_stopped_where_no_event_tells_of_it(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Job controller's events are limited, and each pod that it makes costs one."""
+    monkeypatch.setattr(quotas, "tell", lambda *_, **__: None)
+    limit(cluster, gpu_share="400")
+    cluster.apply(gang())
+    await cluster.settle()
+    stolen(cluster)
+    await cluster.run("create_pods", "count_quota")
+    await cluster.advance(30)
+    assert not suspended(cluster)
+    for _ in range(3):
+        await cluster.advance(20)
+    assert suspended(cluster)
+    assert queued(cluster) == ("False", "QuotaExceeded")
+
+
+async def test_a_refusal_by_a_clock_that_was_ahead_answers_for_none_that_comes_later(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="400")
+    cluster.apply(gang())
+    await cluster.settle()
+
+    async def refuse_by(ahead: float) -> None:
+        cluster.time.skew = ahead
+        time = cluster.time.text()
+        cluster.time.skew = 0
+        started = {"startTime": time, "active": 2}
+        cluster.server.change("jobs", "train-1", lambda job: job.setdefault("status", {}).update(started))
+        quotas.tell(cluster.server, cluster.attempts()[0], "exceeded quota: hidden", time=time)
+        for _ in range(4):
+            await cluster.advance(10)
+
+    await refuse_by(600)
+    assert suspended(cluster)
+    await cluster.run("stop_suspended")
+    cluster.server.change("jobs", "train-1", lambda job: job["status"].update(active=0))
+    await cluster.advance(20)
+    assert not suspended(cluster)
+    await refuse_by(0)
+    assert suspended(cluster)
+
+
+async def test_a_setback_at_the_end_of_the_calendar_stops_nobody(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="400")
+    cluster.apply(gang())
+    await cluster.settle()
+    spoilt = {"v": 1, "at": "9999-12-31T23:59:59+00:00", "count": 1, "left": {}, "message": "x"}
+    notes = {labels.QUOTA_SETBACK: json.dumps(spoilt), labels.SUSPEND: "true"}
+
+    def spoil(job: Json) -> None:
+        job["spec"]["suspend"] = True
+        job["metadata"]["annotations"].update(notes)
+
+    cluster.server.change("jobs", "train-1", spoil)
+    await cluster.advance(60)
+    assert not suspended(cluster)
+
+
+async def test_a_refusal_at_the_end_of_the_calendar_is_none(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="400")
+    cluster.apply(gang())
+    await cluster.settle()
+    cluster.server.change(
+        "jobs", "train-1", lambda job: job.setdefault("status", {}).update(startTime=cluster.time.text())
+    )
+    quotas.tell(cluster.server, cluster.attempts()[0], "exceeded quota: x", time="9999-12-31T23:59:59Z")
+    await cluster.advance(60)
+    assert not suspended(cluster)

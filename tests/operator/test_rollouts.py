@@ -143,7 +143,7 @@ async def test_pods_that_ran_out_of_memory_are_rolled_where_all_gpus_are_in_use(
 
 
 STEPS = st.one_of(
-    st.sampled_from(ROLL).map(lambda name: ("program", name)),
+    st.sampled_from((*ROLL, "see_deployments")).map(lambda name: ("program", name)),
     st.sampled_from(("a", "b", "c")).map(lambda image: ("edit", image)),
     st.integers(1, 4).map(lambda count: ("scale", count)),
     st.integers(1, 5).map(lambda count: ("room", count)),
@@ -313,3 +313,107 @@ async def test_a_refusal_that_cannot_be_looked_at_is_not_told_and_the_status_is(
     cluster.server.fault = lambda _: None
     await cluster.advance(60)
     assert "PodSecurity" in cluster.condition("Stalled", name="serve")["message"]
+
+
+async def test_without_events_a_refusal_is_told_by_the_condition_alone(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob("serve", workloadType="Inference"))
+    await cluster.settle()
+    cluster.server.fault = lambda request: Fault(False, 500) if request.path.endswith("/events") else None
+    refuse(cluster, FORBIDDEN)
+    await cluster.advance(60)
+    assert "PodSecurity" in cluster.condition("Stalled", name="serve")["message"]
+
+
+async def test_a_new_template_that_is_refused_is_told_while_the_former_pods_serve(cluster: Cluster) -> None:
+    await serve(cluster)
+    edit(cluster, "busybox:2")
+    await cluster.settle()
+    refuse(cluster, FORBIDDEN)
+    await cluster.advance(60)
+    stalled = cluster.condition("Stalled", name="serve")
+    assert (stalled["status"], stalled["reason"]) == ("True", "PodCreationFailed")
+    assert cluster.dljob("serve")["status"]["phase"] == "Running"
+
+
+async def test_a_deployment_that_has_seen_an_edit_and_made_no_replica_set_of_it_yet_takes_no_former_pod(
+    cluster: Cluster,
+) -> None:
+    """As after a change of template and replicas at once, of a paused one, or where none can be made."""
+    await serve(cluster)
+    refuse(cluster, NO_QUOTA)
+    await cluster.advance(3600)
+    edit(cluster, "busybox:2")
+    await cluster.settle()
+    cluster.see_deployments()
+    await cluster.advance(3600)
+    assert surge(cluster) is None
+
+
+async def test_a_refusal_by_a_quota_counts_from_the_first_of_its_kind(cluster: Cluster) -> None:
+    await serve(cluster)
+    edit(cluster, "busybox:2")
+    await cluster.settle()
+    refuse(cluster, FORBIDDEN)
+    await cluster.advance(3600)
+    tell(cluster, NO_QUOTA)
+    await cluster.advance(40)
+    assert surge(cluster) is None
+    await cluster.advance(40)
+    assert surge(cluster) == 0
+
+
+def tell(cluster: Cluster, message: str, *, time: str | None = None, name: str = "another") -> None:
+    """An event about the ReplicaSet, besides the one that the kit keeps."""
+    *_, newest = cluster.server.all("replicasets")
+    event = {"reason": "FailedCreate", "message": message, "involvedObject": {"uid": newest["metadata"]["uid"]}}
+    times = dict.fromkeys(("firstTimestamp", "lastTimestamp"), time or cluster.time.text())
+    cluster.server.put("events", {"metadata": {"name": name}, **event, **times})
+
+
+@pytest.mark.parametrize("time", ["0000-01-01T00:00:00Z", "9999-12-31T23:59:59-01:00", "9999-12-31T23:59:59Z"])
+async def test_an_event_of_no_time_hides_no_refusal(cluster: Cluster, time: str) -> None:
+    cluster.apply(objects.dljob("serve", workloadType="Inference"))
+    await cluster.settle()
+    refuse(cluster, FORBIDDEN)
+    tell(cluster, "elsewhere", time=time)
+    await cluster.advance(60)
+    assert "PodSecurity" in cluster.condition("Stalled", name="serve")["message"]
+
+
+async def test_words_of_any_length_are_told_cut_and_kept_cut_once_for_each_service(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob("serve", workloadType="Inference"))
+    await cluster.settle()
+    refuse(cluster, f"{FORBIDDEN} {'y' * 100_000}")
+    for number in range(3):
+        cluster.server.change("deployments", "serve", lambda value, n=number: value["spec"].update(minReadySeconds=n))
+        cluster.see_deployments()
+        await cluster.advance(60)
+    stalled = cluster.condition("Stalled", name="serve")
+    assert stalled["status"] == "True"
+    assert len(stalled["message"]) < 4096
+
+
+@pytest.mark.parametrize("revision", ["9" * 20, "9" * 5000, "\u0661\u0662"])
+async def test_a_replica_set_of_somebody_with_an_odd_revision_hides_no_refusal(cluster: Cluster, revision: str) -> None:
+    cluster.apply(objects.dljob("serve", workloadType="Inference"))
+    await cluster.settle()
+    refuse(cluster, FORBIDDEN)
+    real = cluster.server.find("replicasets", "serve-1") or {}
+    metadata = {key: real["metadata"][key] for key in ("labels", "ownerReferences")}
+    metadata |= {"name": "odd", "annotations": {"deployment.kubernetes.io/revision": revision}}
+    cluster.server.put("replicasets", {"metadata": metadata, "spec": real["spec"], "status": {}})
+    await cluster.advance(60)
+    assert "PodSecurity" in cluster.condition("Stalled", name="serve")["message"]
+
+
+async def test_replica_sets_are_listed_by_their_metadata_and_one_alone_is_read_whole(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob("serve", workloadType="Inference"))
+    await cluster.settle()
+    refuse(cluster, FORBIDDEN)
+    cluster.server.requests.clear()
+    await cluster.advance(60)
+    asked = [request for request in cluster.server.requests if request.path.endswith("/replicasets")]
+    assert asked
+    for request in asked:
+        one = "fieldSelector" in request.query
+        assert one or (request.metadata_only and int(request.query["limit"]) <= 500)

@@ -92,3 +92,18 @@ async def test_a_remote_job_of_which_all_is_counted_is_not_deleted_when_its_dljo
     edit(cluster, suspend=True)
     await cluster.settle()
     assert cluster.attempts()
+
+
+@pytest.mark.parametrize("suspend", [False, True])
+async def test_no_deadline_and_no_suspension_ends_a_gang_whose_success_policy_is_met(
+    cluster: Cluster, suspend: bool
+) -> None:
+    policy = {"rules": [{"succeededIndexes": "0"}]}
+    cluster.apply(objects.dljob(replicas=3, successPolicy=policy, activeDeadlineSeconds=600))
+    await cluster.run(*RUN)
+    await cluster.advance(300)
+    await cluster.run("lead")
+    edit(cluster, suspend=suspend)
+    await cluster.advance(400)
+    spec = cluster.attempts()[0]["spec"]
+    assert (spec["suspend"], "activeDeadlineSeconds" in spec) == (False, False)

@@ -230,6 +230,15 @@ class Cluster(ends.Ends, neighbours.Neighbours, successes.Successes):
                 refusal = next((words for words in refusals if words is not None), None)
                 self._say_of_replicas(deployment, refusal)
 
+    def see_deployments(self) -> None:
+        """What the Deployment controller does first where the replicas changed, too: it says so, and makes nothing."""
+
+        def see(deployment: Json) -> None:
+            deployment.setdefault("status", {})["observedGeneration"] = deployment["metadata"]["generation"]
+
+        for deployment in self.server.all("deployments"):
+            self.server.change("deployments", deployment["metadata"]["name"], see)
+
     def retire(self) -> None:
         """And take former ones away, as far as enough are available."""
         for deployment in self.server.all("deployments"):

@@ -43,6 +43,7 @@ _PATHS: Final = {
     Kind.GPU_NODE: (f"/apis/{names.API_VERSION}", "gpunodes"),
     Kind.JOB: ("/apis/batch/v1", "jobs"),
     Kind.DEPLOYMENT: ("/apis/apps/v1", "deployments"),
+    Kind.REPLICA_SET: ("/apis/apps/v1", "replicasets"),
     Kind.POD: ("/api/v1", "pods"),
     Kind.RESOURCE_QUOTA: ("/api/v1", "resourcequotas"),
     Kind.CONFIG_MAP: ("/api/v1", "configmaps"),
@@ -182,7 +183,7 @@ class API:
         return await self.ask(Request(method="GET", path=path_of(kind, key), query={}))
 
     async def one(self, kind: Kind, key: Key) -> Json:
-        """One object of a kind that is watched, by a list of one: not all of these may be got. Raises NotFoundError."""
+        """One object, by a list of one: not all that may be listed may be got. Raises NotFoundError."""
         path, query = path_of(kind, Key(key.namespace, "")), {"fieldSelector": f"metadata.name={key.name}"}
         found = await self.ask(Request(method="GET", path=path, query=query))
         items = found.get("items") or []
@@ -237,12 +238,6 @@ class API:
         fields = f"involvedObject.uid={uid},reason={reason}"
         path = f"/api/v1/namespaces/{namespace}/events"
         found = await self.ask(Request(method="GET", path=path, query={"fieldSelector": fields, "limit": str(EVENTS)}))
-        return found.get("items") or []
-
-    async def replica_sets(self, namespace: str, *, selector: str) -> list[Json]:
-        """Return the ReplicaSets with these labels."""
-        path = f"/apis/apps/v1/namespaces/{namespace}/replicasets"
-        found = await self.ask(Request(method="GET", path=path, query={"labelSelector": selector}))
         return found.get("items") or []
 
     async def limit_ranges(self, namespace: str) -> list[Json]:

@@ -54,7 +54,7 @@ def _deadline(
     observed: Observed, spec: dljob.Spec, current: views.Job, now: datetime, *, turn: Turn
 ) -> dict[str, int | None]:
     stays_suspended = current.suspended and turn is not Turn.RESUME
-    late = deadlines.is_over(observed, spec, now) and not interruptions.has_done_all(observed, current)
+    late = deadlines.is_over(observed, spec, now) and not interruptions.is_over(observed, current)
     if current.deadline_seconds is None:
         enforced = turn is Turn.END or (late and not stays_suspended)
         return {"activeDeadlineSeconds": attempts.ENFORCED_DEADLINE_SECONDS} if enforced else {}

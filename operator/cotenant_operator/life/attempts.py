@@ -76,7 +76,7 @@ def early(
     observed: Observed, spec: dljob.Spec, current: views.Job, now: datetime
 ) -> tuple[Ended | None, datetime | None]:
     """Why a running attempt is to be ended now, and else when to look again."""
-    if interruptions.is_done(observed, current) or interruptions.has_done_all(observed, current):
+    if interruptions.is_over(observed, current):
         # The Job controller counts what is done, and ends the members that still run.
         return None, None
     if current.start_time is None:

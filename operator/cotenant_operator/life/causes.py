@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from cotenant_api import gpunode, packingpolicy, placement
 from cotenant_api.names import NodeName, PodUID
-from cotenant_operator.state import endings, grants, views
+from cotenant_operator.state import endings, grants, texts, views
 from cotenant_operator.state.carried import Cause
 from cotenant_operator.state.observed import Observed
 
@@ -279,7 +279,7 @@ def suspected_of(observed: Observed, pod: views.Pod) -> Suspected | None:
 
 def _seconds(began: datetime, text: str) -> int:
     """From one time to another, which an agent wrote; 0 where it cannot be read: what is not known clears nobody."""
-    found = _time(text)
+    found = texts.time(text)
     return 0 if found is None else max(int((found - began).total_seconds()), 0)
 
 
@@ -309,17 +309,8 @@ def _faults(observed: Observed, pod: views.Pod) -> Iterator[tuple[gpunode.GPU, g
 
 def _is_long_over(fault: gpunode.Fault, pod: views.Pod) -> bool:
     """Return whether a pod ended too long after a fault to have ended of it. Both times are of its node's clock."""
-    begun = _time(fault.time)
+    begun = texts.time(fault.time)
     return pod.ended_at is not None and begun is not None and (pod.ended_at - begun).total_seconds() > HIT_SECONDS
-
-
-def _time(text: str) -> datetime | None:
-    """Return a time that an agent wrote; None where it cannot be read."""
-    try:
-        found = datetime.fromisoformat(text.upper())
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else None
 
 
 def _where(gpu: gpunode.GPU, pod: views.Pod, fault: gpunode.Fault) -> str:

@@ -27,6 +27,8 @@ MISSING_SECONDS: Final = 10
 """How long pods may be missing before it is asked why, and before a gang is suspended again."""
 BACKOFF_SECONDS: Final = (10, 160)
 """Bounds of the time before a gang that was suspended again is tried again; doubled each time."""
+UNTOLD_SECONDS: Final = 60
+"""How long pods may be missing for which a quota says that it has no room, before that is believed without an event."""
 LOOK_SECONDS: Final = 30
 FORGOTTEN_SECONDS: Final = 3600
 """A setback so long ago is no reason to wait longer after the next."""
@@ -123,10 +125,14 @@ def of_deployment(observed: Observed, current: views.Deployment, living: int, no
     if not current.refused:
         return FREE
     failure, again = observed.failed_creation, now + timedelta(seconds=LOOK_SECONDS)
-    if failure is None or living >= current.replicas:
+    if failure is None:
+        return Hold(retry_at=again)
+    why = _words(failure)
+    if why.reason == reasons.QUOTA_EXCEEDED and living >= current.replicas:
+        # Of a rollout, which says that it waits for room.
         return Hold(retry_at=again)
     told_at = pauses.due(failure.since, MISSING_SECONDS, now)
-    return Hold(why=_words(failure), retry_at=again) if told_at is None else Hold(retry_at=told_at)
+    return Hold(why=why, retry_at=again) if told_at is None else Hold(retry_at=told_at)
 
 
 def _is_at_rest(current: views.Job) -> bool:
@@ -220,7 +226,9 @@ def _started(observed: Observed, current: views.Job, now: datetime) -> Hold:
     again, failure = now + timedelta(seconds=LOOK_SECONDS), observed.failed_creation
     newest = max((seen.meta.created for seen in observed.pods if seen.attempt == current.attempt), default=started)
     begun = max(started, newest)
-    if failure is None or failure.owner != current.meta.uid or failure.last < begun or _is_answered(current, failure):
+    if failure is None or failure.owner != current.meta.uid or failure.last < begun:
+        failure = _untold(observed, current, begun, now)
+    if failure is None or _is_answered(current, failure, now):
         return Hold(retry_at=again)
     why = _words(failure)
     if current.demand is None or current.external or why.reason != reasons.QUOTA_EXCEEDED:
@@ -231,6 +239,20 @@ def _started(observed: Observed, current: views.Job, now: datetime) -> Hold:
     return Hold(why=why, setback=_set_back(observed, current, failure, why.message, now=now))
 
 
+def _untold(observed: Observed, current: views.Job, begun: datetime, now: datetime) -> FailedCreation | None:
+    """Return that a quota has no room for the pods that are missing, which no event has told for a while.
+
+    The Job controller drops events when it has told of many: one for each pod that it makes, too.
+    """
+    asked = current.demand
+    if asked is None or pauses.due(begun, UNTOLD_SECONDS, now) is not None:
+        return None
+    lack = quota.Room(observed.quotas).lack(asked, gangs.missing(current, observed.pods))
+    if lack is None:
+        return None
+    return FailedCreation(owner=current.meta.uid, since=begun, last=now, message=f"{setbacks.NO_QUOTA}: {lack}")
+
+
 def _lacks_pods(observed: Observed, current: views.Job) -> bool:
     """Return whether pods of a Job are missing: neither seen, nor counted by the Job controller.
 
@@ -239,14 +261,18 @@ def _lacks_pods(observed: Observed, current: views.Job) -> bool:
     return gangs.missing(current, observed.pods) > 0 and current.active + current.succeeded < current.size
 
 
-def _is_answered(current: views.Job, failure: FailedCreation) -> bool:
+def _is_answered(current: views.Job, failure: FailedCreation, now: datetime) -> bool:
     """Return whether the gang was suspended for this refusal before.
 
     The Job controller resets the time at which a resumed Job started, but only when it comes to that. Our clock and its
     are two: what is compared are times of its own, if they were noted.
     """
     before = current.setback
-    return before is not None and failure.last <= (before.answers or before.at)
+    if before is None:
+        return False
+    answered = before.answers or before.at
+    # By a clock that was ahead, and is not any more: what is refused since may look older.
+    return failure.last <= answered <= max(now, current.start_time or now)
 
 
 def _set_back(

@@ -28,8 +28,7 @@ def note(observed: Observed, spec: dljob.Spec, current: views.Job) -> dict[str, 
     """
     pods = [pod for pod in (*observed.pods, *observed.departed) if pod.meta.owner_uid == current.meta.uid]
     if spec.replicas > 1:
-        done = is_done(observed, current) or has_done_all(observed, current)
-        whole = current.disrupted is not None or done or not _has_lost_a_member(current, pods)
+        whole = current.disrupted is not None or is_over(observed, current) or not _has_lost_a_member(current, pods)
         return {} if whole else {labels.DISRUPTED: _STOPPED}
     # Only a pod that follows the noted one takes the note away. One that had failed before it is there, too.
     pods = [pod for pod in pods if pod.phase != "Failed" or pod.meta.uid == current.disrupted]
@@ -68,6 +67,11 @@ def is_done(observed: Observed, current: views.Job) -> bool:
     stopped = {pod.index for pod in own if pod.taken_away}
     done = current.completed | {pod.index for pod in own if pod.phase == "Succeeded" and pod.index is not None}
     return success.is_met(current.success_policy, frozenset(done - stopped))
+
+
+def is_over(observed: Observed, current: views.Job) -> bool:
+    """Return whether the work of a Job is done, whether or not the Job controller has counted it."""
+    return is_done(observed, current) or has_done_all(observed, current)
 
 
 def has_done_all(observed: Observed, current: views.Job) -> bool:

@@ -9,5 +9,5 @@ def due(since: datetime, seconds: float, now: datetime) -> datetime | None:
     Another program may have written `since`, by a clock of its own, and each clock may be set back. What lies further
     ahead than the pause is long is no reason to wait. So no pause takes more than twice its length.
     """
-    length = timedelta(seconds=seconds)
-    return since + length if now < since + length and since <= now + length else None
+    ahead = (since - now).total_seconds()
+    return since + timedelta(seconds=seconds) if -seconds < ahead <= seconds else None

@@ -40,7 +40,7 @@ def turn(observed: Observed, spec: dljob.Spec, current: views.Job, hold: Hold) -
     """Return what becomes of a Job, by its DLJob and by the quotas."""
     if spec.suspend:
         # One whose attempt is being ended is let go: its deadline would stand still, and no pod of it stays anyway.
-        over = current.ended is not None or interruptions.has_done_all(observed, current)
+        over = current.ended is not None or interruptions.is_over(observed, current)
         return Turn.STAYS if over else _suspended(current)
     if current.suspended:
         return Turn.STAYS if current.external or hold.why is not None else Turn.RESUME
@@ -77,7 +77,7 @@ def stopped(observed: Observed) -> tuple[actions.Change, ...]:
 
 
 def _is_to_be_stopped(observed: Observed, current: views.Job) -> bool:
-    over = current.complete is not None or current.failed is not None or interruptions.has_done_all(observed, current)
+    over = current.complete is not None or current.failed is not None or interruptions.is_over(observed, current)
     return not (over or current.suspended or is_queued(current))
 
 

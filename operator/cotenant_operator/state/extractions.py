@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from cotenant_api import conditions, names
 from cotenant_operator import labels
-from cotenant_operator.state import reading, views
+from cotenant_operator.state import reading, texts, views
 from cotenant_operator.state.kinds import Kind
 
 
@@ -103,7 +103,7 @@ def job(value: views.Object) -> ExtractionJob:
     return ExtractionJob(
         meta=reading.meta(value),
         digest=reading.label(value, labels.EXTRACTION),
-        number=reading.number(reading.label(value, labels.EXTRACTION_NUMBER)),
+        number=texts.number(reading.label(value, labels.EXTRACTION_NUMBER)),
         suspended=bool(value["spec"].get("suspend")),
         complete=reading.condition(ends.get("Complete")),
         failed=reading.condition(ends.get("Failed")),

@@ -10,6 +10,7 @@ class Kind(enum.Enum):
     DLJOB = "DLJob"
     JOB = "Job"
     DEPLOYMENT = "Deployment"
+    REPLICA_SET = "ReplicaSet"
     POD = "Pod"
     POLICY = "PackingPolicy"
     GPU_NODE = "GPUNode"

@@ -95,8 +95,8 @@ class Observed:
         pull_secrets: those of the ServiceAccount that an extraction that starts now borrows them from.
         quotas: the ResourceQuotas of its namespace.
         rivals: the other gangs there, where there is a quota, oldest first.
-        failed_creation: why pods of the current Job, or of the Deployment's present template, cannot be made; None where
-            it was not asked for.
+        failed_creation: why pods of the current Job, or of the Deployment's present template, cannot be made; None
+            where it was not asked for.
         defaults: what the LimitRanges of its namespace put into containers, where that was asked for.
         overused: of evicted pods that had used more GPU memory than was booked: whether their agent had wanted that.
         siblings: how many DLJobs of its namespace are not over.

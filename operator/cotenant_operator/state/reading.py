@@ -36,11 +36,10 @@ from cotenant_operator.state import (
     specs,
     starts,
     suspicions,
+    texts,
     views,
 )
 
-MAX_DIGITS: Final = 18
-"""Of a number in a label or an annotation: it fits into 64 bits."""
 _MAX_UID: Final = 64
 _BOOLEANS: Final = {"true": True, "false": False}
 _DIGEST: Final = re.compile(r"[0-9A-Za-z:._-]{1,128}")
@@ -120,7 +119,7 @@ def job(value: views.Object) -> views.Job:
     spec, status = value["spec"], value.get("status") or {}
     ends = {item["type"]: item for item in status.get("conditions") or () if item["status"] == "True"}
     complete, failed = condition(ends.get("Complete")), condition(ends.get("Failed"))
-    attempt = number(value["metadata"]["name"].rpartition("-")[2])
+    attempt = texts.number(value["metadata"]["name"].rpartition("-")[2])
     taken_over, ended, problem = _memory(value, attempt=attempt)
     size, over = spec.get("completions") or 1, complete is not None or failed is not None
     disrupted = _annotation(value, labels.DISRUPTED)
@@ -188,7 +187,7 @@ def deployment(value: views.Object) -> views.Deployment:
         owner=next((owner.get("name") for owner in owners if owner.get("kind") == "DLJob"), None),
         replicas_written=_replicas_written(value),
         refused=caught_up and setbacks.refusal(value) is not None,
-        revision=_revision(spec["template"]),
+        revision=revision(spec["template"]),
         shortage=shortages.read(_annotation(value, labels.SHORTAGE)),
         suspicion=suspicions.read(_annotation(value, labels.SUSPICION)),
         surges=surge not in (0, "0", "0%"),
@@ -206,7 +205,7 @@ def _sweep_digest(value: views.Object) -> str | None:
 
 def _replicas_written(value: views.Object) -> int | None:
     text = _annotation(value, labels.REPLICAS)
-    return None if text is None else number(text)
+    return None if text is None else texts.number(text)
 
 
 def pod(value: views.Object, *, before: views.Pod | None = None) -> views.Pod:
@@ -226,8 +225,8 @@ def pod(value: views.Object, *, before: views.Pod | None = None) -> views.Pod:
     return views.Pod(
         meta=meta(value),
         dljob_uid=label(value, names.DLJOB_UID_LABEL),
-        attempt=number(label(value, names.ATTEMPT_LABEL)),
-        index=None if index is None else number(index),
+        attempt=texts.number(label(value, names.ATTEMPT_LABEL)),
+        index=None if index is None else texts.number(index),
         node=spec.get("nodeName") or None,
         placement=placed,
         phase=status.get("phase", "Pending"),
@@ -237,7 +236,7 @@ def pod(value: views.Object, *, before: views.Pod | None = None) -> views.Pod:
         scheduled_at=_time(scheduled.get("lastTransitionTime")) if bound else None,
         why=endings.why(status),
         end=endings.of_pod(status, before=before),
-        revision=_revision(value),
+        revision=revision(value),
         ran_out=endings.ran_out(status),
         hindrance=starts.hindrance(status),
         silent=starts.is_silent(spec, found),
@@ -284,11 +283,6 @@ def policy(value: views.Object) -> views.Policy:
     return views.Policy(uid=value["metadata"]["uid"], version=version(value), spec=spec)
 
 
-def number(text: str) -> int:
-    """Return a label's whole number; 0 where it is none."""
-    return int(text) if len(text) <= MAX_DIGITS and text.isascii() and text.isdigit() else 0
-
-
 def _success_policy(spec: views.Object) -> success.SuccessPolicy | None:
     """Return when a Job's gang has succeeded; None where all of its members must."""
     if "successPolicy" not in spec:
@@ -323,9 +317,9 @@ def _memory(value: views.Object, *, attempt: int) -> tuple[carried.Carried, carr
         return carried.FIRST, None, str(error)
 
 
-def _revision(value: views.Object) -> int:
+def revision(value: views.Object) -> int:
     """Of a pod, or of a pod template."""
-    return number(((value.get("metadata") or {}).get("annotations") or {}).get(labels.REVISION, ""))
+    return texts.number(((value.get("metadata") or {}).get("annotations") or {}).get(labels.REVISION, ""))
 
 
 def _graph(value: views.Object) -> GraphDigest | None:
@@ -340,12 +334,7 @@ def _of_graph(grant: grants.Grant | None, graph: GraphDigest | None) -> grants.G
 
 def _queued_since(template: views.Object) -> datetime | None:
     """Since when the pods of a template count as waiting; None where it does not say so, or somebody spoilt it."""
-    text = ((template.get("metadata") or {}).get("annotations") or {}).get(names.QUEUED_SINCE)
-    try:
-        found = _time(text)
-    except ValueError:
-        return None
-    return found if found is not None and found.tzinfo is not None else None
+    return texts.time(((template.get("metadata") or {}).get("annotations") or {}).get(names.QUEUED_SINCE))
 
 
 def _time(text: str | None) -> datetime | None:

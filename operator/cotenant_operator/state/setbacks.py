@@ -9,15 +9,19 @@ from decimal import Decimal
 from typing import Any, Final
 
 from cotenant_api import conditions
-from cotenant_operator.state import demand
+from cotenant_operator.state import demand, texts
 
 FAILED_CREATE: Final = "FailedCreate"
 """Reason of the events that the controllers of Jobs and ReplicaSets write, and of the condition `ReplicaFailure`."""
 MAX_MESSAGE: Final = 512
+_MAX_WORDS: Final = 2048
+"""Characters of a refusal that are kept: its cause stands before that."""
 _MAX_TEXT: Final = 16 * 1024
 """Characters of the annotation; what the operator writes is much less."""
 _VERSION: Final = 1
-_QUOTA: Final = re.compile(r"exceeded quota|insufficient quota|status unknown for quota")
+NO_QUOTA: Final = "exceeded quota"
+"""How the API server begins to say that a ResourceQuota has no room."""
+_QUOTA: Final = re.compile(rf"{NO_QUOTA}|insufficient quota|status unknown for quota")
 """Words of the API server's ResourceQuota plugin."""
 
 
@@ -83,7 +87,7 @@ def setback(text: str | None) -> Setback | None:
         value: Any = json.loads(text)
         if value["v"] > _VERSION:
             return None
-        at = _aware(value["at"])
+        at = texts.time(value["at"])
         if at is None:
             return None
         return Setback(
@@ -91,21 +95,23 @@ def setback(text: str | None) -> Setback | None:
             at=at,
             message=str(value["message"]),
             left=demand.amounts(value["left"]),
-            answers=_aware(value.get("answers")),
+            answers=texts.time(value.get("answers")),
         )
     except (ArithmeticError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 
 
 def of_events(events: Sequence[Mapping[str, Any]], *, owner: str) -> FailedCreation | None:
-    """Return what the events about one workload say."""
+    """Return what the events about one workload say: the newest, since the first that is of the same kind."""
     told = [(_last(event), event) for event in events if event.get("reason") == FAILED_CREATE]
     known = [(last, event) for last, event in told if last is not None]
     if not known:
         return None
     last, newest = max(known, key=lambda item: item[0])
-    since = min(_time(event.get("firstTimestamp") or event.get("eventTime")) or seen for seen, event in known)
-    return FailedCreation(owner=owner, since=since, last=last, message=str(newest.get("message") or ""))
+    message, of_quota = _cut(newest), is_of_quota(_cut(newest))
+    alike = [(seen, event) for seen, event in known if is_of_quota(_cut(event)) == of_quota]
+    since = min(texts.time(event.get("firstTimestamp") or event.get("eventTime")) or seen for seen, event in alike)
+    return FailedCreation(owner=owner, since=since, last=last, message=message)
 
 
 def refusal(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -120,30 +126,36 @@ def refusal(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return None
 
 
-def present_set(replica_sets: Sequence[Mapping[str, Any]], *, owner: str) -> Mapping[str, Any] | None:
-    """Return the ReplicaSet of a Deployment's present template: the one with the highest revision."""
+def newest_set(replica_sets: Sequence[Mapping[str, Any]], *, owner: str) -> Mapping[str, Any] | None:
+    """Return the ReplicaSet of a Deployment that has the highest revision; of their metadata alone."""
     owned = [value for value in replica_sets if _is_controlled(value, by=owner)]
     return max(owned, key=_revision, default=None)
 
 
-def of_replica_set(
-    value: Mapping[str, Any], events: Sequence[Mapping[str, Any]], *, owner: str
-) -> FailedCreation | None:
-    """Return why no pods of a ReplicaSet can be made: that it is so by its condition, the words by the newest event.
+def of_replica_set(value: Mapping[str, Any], *, owner: str) -> FailedCreation | None:
+    """Return why no pods of a ReplicaSet can be made, by its condition; None: they can.
 
     Args:
         value: the ReplicaSet.
-        events: those about it.
         owner: UID of its Deployment.
     """
     said = refusal(value)
-    since = None if said is None else _time(said.get("lastTransitionTime"))
+    since = None if said is None else texts.time(said.get("lastTransitionTime"))
     if said is None or since is None:
         return None
-    told = of_events(events, owner=owner)
-    if told is None or told.last < since:
-        return FailedCreation(owner=owner, since=since, last=since, message=said.get("message") or "")
-    return replace(told, since=since)
+    return FailedCreation(owner=owner, since=since, last=since, message=_cut(said))
+
+
+def told_anew(said: FailedCreation, told: FailedCreation | None) -> FailedCreation:
+    """Return what a condition says, in the words of the newest event: those of the condition are of its beginning."""
+    if told is None or told.last < said.since:
+        return said
+    return replace(told, since=max(told.since, said.since))
+
+
+def _cut(value: Mapping[str, Any]) -> str:
+    """Return the message of an event or a condition, as far as it is kept: anybody may write an event."""
+    return str(value.get("message") or "")[:_MAX_WORDS]
 
 
 def _is_controlled(value: Mapping[str, Any], *, by: str) -> bool:
@@ -152,22 +164,9 @@ def _is_controlled(value: Mapping[str, Any], *, by: str) -> bool:
 
 
 def _revision(value: Mapping[str, Any]) -> int:
-    text = (value["metadata"].get("annotations") or {}).get("deployment.kubernetes.io/revision", "")
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return texts.number((value["metadata"].get("annotations") or {}).get("deployment.kubernetes.io/revision", ""))
 
 
 def _last(event: Mapping[str, Any]) -> datetime | None:
     series = event.get("series") or {}
-    return _time(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime"))
-
-
-def _aware(text: str | None) -> datetime | None:
-    """Raises ValueError: it is not said in which time zone."""
-    found = _time(text)
-    if found is not None and found.tzinfo is None:
-        raise ValueError(text)
-    return found
-
-
-def _time(text: str | None) -> datetime | None:
-    return None if not text else datetime.fromisoformat(text)
+    return texts.time(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime"))
