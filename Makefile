@@ -194,6 +194,10 @@ manifests: $(VENV)/.wheel ## write the CRDs from the types, and what the chart t
 	$(BIN)/cotenant crds --write manifests/crds
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e chart --write
 
+pod-spec: $(VENV)/.wheel ## write the schema of a PodSpec that the CRD of DLJob contains, from the pinned Kubernetes
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e programs >/dev/null
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e pod-spec --write
+
 reference: $(VENV)/.wheel ## write the generated parts of docs/: fields, examples, commands, values, metrics
 	$(BIN)/cotenant crds --reference docs/dljob.md
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e reference --write

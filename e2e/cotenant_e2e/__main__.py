@@ -26,6 +26,7 @@ COMMANDS = (
     "demo",
     "images",
     "pictures",
+    "pod-spec",
     "programs",
     "reference",
     "release",

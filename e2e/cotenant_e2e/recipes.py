@@ -170,6 +170,14 @@ def go_cache(environment: Mapping[str, str]) -> Path:
     return Path(environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "/")) / ".cache") / "go-build"
 
 
+def go_modules(environment: Mapping[str, str]) -> Path:
+    """Return where go keeps the modules that it has downloaded."""
+    if named := environment.get("GOMODCACHE"):
+        return Path(named)
+    path = environment.get("GOPATH") or str(Path(environment.get("HOME", "/")) / "go")
+    return Path(path.split(":")[0]) / "pkg" / "mod"
+
+
 def explanation(lines: Sequence[str], *, command: str, log: Path) -> str:
     """One line that says why the go command failed and what to do. `lines`: what it printed."""
     text = [line.strip() for line in lines if line.strip()]

@@ -141,10 +141,16 @@ def post(url: str, body: bytes) -> tuple[int, bytes]:
         connection.close()
 
 
-def test_a_dljob_with_a_volume_of_such_a_size_is_told_so_and_no_job_is_made(workspace: Workspace) -> None:
+def test_a_dljob_with_a_volume_of_such_a_size_is_refused(workspace: Workspace) -> None:
     volume = {"name": "v", "emptyDir": {"sizeLimit": "1e999999999"}}
+    with pytest.raises(clients.APIError, match=r"volumes\[0\]\.emptyDir\.sizeLimit"):
+        workspace.dljob("huge", template=template(volumes=[volume]))
+
+
+def test_a_dljob_with_such_an_amount_in_an_unknown_field_is_told_so_and_no_job_is_made(workspace: Workspace) -> None:
+    volume = {"name": "v", "newer": {"sizeLimit": "1e999999999"}}
     workspace.dljob("huge", template=template(volumes=[volume]))
     told = workspace.wait_for_condition("huge", "Queued", "False", "InvalidSpec")
-    assert "spec.template.spec.volumes[0].emptyDir.sizeLimit: '1e999999999'" in told["message"]
+    assert "spec.template.spec.volumes[0].newer.sizeLimit: '1e999999999'" in told["message"]
     assert "with an exponent of two digits at most" in told["message"]
     assert workspace.client.items(workspace.jobs()) == []

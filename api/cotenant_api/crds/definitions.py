@@ -141,7 +141,7 @@ def definition(kind: Kind) -> dict[str, Any]:
 def _schema(kind: Kind) -> structural.Schema:
     spec = structural.schema_of(kind.spec, defaults=True)
     if kind.spec is dljob.Spec:
-        spec["properties"]["template"] = template.POD_TEMPLATE
+        spec["properties"]["template"] = template.pod_template()
     schema: structural.Schema = {
         "type": "object",
         "properties": {

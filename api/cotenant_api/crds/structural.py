@@ -44,6 +44,11 @@ _UNIONS = {"x-cotenant-quantity": QUANTITY, "x-cotenant-int-or-string": INT_OR_S
 """What a field of our models is marked with that Kubernetes takes as a number or as text."""
 
 
+def is_union(schema: Schema) -> bool:
+    """Return whether a schema is one of what Kubernetes takes as a number or as text."""
+    return bool(schema.get("x-kubernetes-int-or-string"))
+
+
 def schema_of(model: type[BaseModel], *, defaults: bool) -> Schema:
     """Return the structural schema of a model.
 

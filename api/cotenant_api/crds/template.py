@@ -1,18 +1,16 @@
-"""The schema of a DLJob's pod template: only what the protocol depends on is spelled out.
+"""The schema of a DLJob's pod template: Kubernetes' own, with what the protocol depends on spelled out over it.
 
-That includes the type of each field that the operator or an admission policy reads. A value of another type would make
-both fail, not say what is wrong. The API server checks the rest when the operator creates the Job or Deployment.
+Spelled out is what the operator or an admission policy reads: its type and its bounds. A value of another type would
+make both fail, not say what is wrong. The API server checks the rest when the operator creates the Job or Deployment.
 """
 
+import functools
 from typing import Final
 
-from cotenant_api.crds import structural
+from cotenant_api.crds import pod_spec, structural
 
 MAX_IMAGE: Final = 4096
 """Characters of a reference to an image. The rules below read each of them."""
-
-MAX_ITEMS: Final = 65536
-"""Entries of a list of which only the type is spelled out. Admission lets fewer through, and says how many."""
 
 _OPEN: structural.Schema = {"x-kubernetes-preserve-unknown-fields": True}
 _TEXT: structural.Schema = {"type": "string"}
@@ -35,7 +33,7 @@ def _object(**properties: structural.Schema) -> structural.Schema:
 
 
 def _list(items: structural.Schema) -> structural.Schema:
-    return {"type": "array", "maxItems": MAX_ITEMS, "items": items}
+    return {"type": "array", "maxItems": pod_spec.MAX_ITEMS, "items": items}
 
 
 _NAMED: structural.Schema = {**_object(name=_TEXT), "required": ["name"]}
@@ -97,44 +95,50 @@ def _containers(*, least: int) -> structural.Schema:
     return {"type": "array", "minItems": least, "maxItems": 32, "items": _CONTAINER}
 
 
-POD_TEMPLATE: structural.Schema = {
+_POD_SPEC: structural.Schema = {
     "type": "object",
-    "description": "A PodTemplateSpec, as of a Job. The operator adds the GPU share, the gate, the scheduler and "
-    "annotations; `restartPolicy` is Never for Training, Always for Inference.",
-    "required": ["spec"],
+    "required": ["containers"],
     "properties": {
-        "metadata": {"type": "object", "properties": {"labels": _STRINGS, "annotations": _STRINGS}},
-        "spec": {
-            "type": "object",
-            "required": ["containers"],
-            "properties": {
-                "containers": _containers(least=1),
-                "initContainers": _containers(least=0),
-                "ephemeralContainers": _NAMED_LIST,
-                "volumes": _list(_VOLUME),
-                "restartPolicy": {"type": "string", "maxLength": 16},
-                "schedulerName": {"type": "string", "maxLength": 253},
-                "schedulingGates": _NAMED_LIST,
-                "nodeName": {"type": "string", "maxLength": 253},
-                "tolerations": _list(_OBJECT),
-                "affinity": _object(podAffinity=_POD_AFFINITY, podAntiAffinity=_POD_AFFINITY),
-                "priorityClassName": _TEXT,
-                "runtimeClassName": _TEXT,
-                "overhead": _RESOURCES,
-                "resources": _object(limits=_RESOURCES, requests=_RESOURCES),
-                "subdomain": _TEXT,
-                "serviceAccountName": {"type": "string", "maxLength": 253},
-                "serviceAccount": {"type": "string", "maxLength": 253},
-                "imagePullSecrets": _list(_OBJECT),
-                "resourceClaims": _list(_OBJECT),
-                "hostPID": {"type": "boolean"},
-                "hostIPC": {"type": "boolean"},
-                "hostNetwork": {"type": "boolean"},
-                "hostUsers": {"type": "boolean"},
-                "automountServiceAccountToken": {"type": "boolean"},
-                "securityContext": _object(sysctls=_NAMED_LIST, runAsNonRoot={"type": "boolean"}, **_CONFINED),
-            },
-            **_OPEN,
-        },
+        "containers": _containers(least=1),
+        "initContainers": _containers(least=0),
+        "ephemeralContainers": _NAMED_LIST,
+        "volumes": _list(_VOLUME),
+        "restartPolicy": {"type": "string", "maxLength": 16},
+        "schedulerName": {"type": "string", "maxLength": 253},
+        "schedulingGates": _NAMED_LIST,
+        "nodeName": {"type": "string", "maxLength": 253},
+        "tolerations": _list(_OBJECT),
+        "affinity": _object(podAffinity=_POD_AFFINITY, podAntiAffinity=_POD_AFFINITY),
+        "priorityClassName": _TEXT,
+        "runtimeClassName": _TEXT,
+        "overhead": _RESOURCES,
+        "resources": _object(limits=_RESOURCES, requests=_RESOURCES),
+        "subdomain": _TEXT,
+        "serviceAccountName": {"type": "string", "maxLength": 253},
+        "serviceAccount": {"type": "string", "maxLength": 253},
+        "imagePullSecrets": _list(_OBJECT),
+        "resourceClaims": _list(_OBJECT),
+        "hostPID": {"type": "boolean"},
+        "hostIPC": {"type": "boolean"},
+        "hostNetwork": {"type": "boolean"},
+        "hostUsers": {"type": "boolean"},
+        "automountServiceAccountToken": {"type": "boolean"},
+        "securityContext": _object(sysctls=_NAMED_LIST, runAsNonRoot={"type": "boolean"}, **_CONFINED),
     },
+    **_OPEN,
 }
+
+
+@functools.cache
+def pod_template() -> structural.Schema:
+    """Return the schema of `spec.template`. It is shared: nobody may change it."""
+    return {
+        "type": "object",
+        "description": "A PodTemplateSpec, as of a Job. The operator adds the GPU share, the gate, the scheduler and "
+        "annotations; `restartPolicy` is Never for Training, Always for Inference.",
+        "required": ["spec"],
+        "properties": {
+            "metadata": {"type": "object", "properties": {"labels": _STRINGS, "annotations": _STRINGS}},
+            "spec": pod_spec.merged(pod_spec.schema(), _POD_SPEC),
+        },
+    }

@@ -20,6 +20,7 @@ _TYPES: Final[Mapping[str, tuple[type | tuple[type, ...], str]]] = {
     "array": ((list, tuple), "a list"),
     "string": (str, "text"),
     "boolean": (bool, "true or false"),
+    "integer": (int, "a whole number"),
 }
 _QUANTITY: Final = ((str, int, float), "a quantity")
 _ACCOUNT: Final = re.compile(r"[a-z0-9.-]*")
@@ -30,7 +31,7 @@ def problem(template: Mapping[str, Any]) -> str | None:
     for path, value in _amounts(template, path="spec.template"):
         if _HUGE.search(value):
             return f"{path}: {value[:64]!r}: write the amount with an exponent of two digits at most, or with a unit"
-    found = next(_mistyped(template, schemas.POD_TEMPLATE, path="spec.template"), None)
+    found = next(_mistyped(template, schemas.pod_template(), path="spec.template"), None)
     return _strange_account(template) if found is None else str(found)
 
 
