@@ -48,8 +48,11 @@ def test_what_the_protocol_spells_out_stands_over_what_kubernetes_says() -> None
 
 
 def test_merging_keeps_what_either_says_and_changes_neither() -> None:
-    below = {"type": "object", "properties": {"a": {"type": "string", "description": "A."}, "b": {"type": "string"}}}
-    above = {"properties": {"a": {"maxLength": 3}, "c": {"type": "integer"}}}
+    below: structural.Schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string", "description": "A."}, "b": {"type": "string"}},
+    }
+    above: structural.Schema = {"properties": {"a": {"maxLength": 3}, "c": {"type": "integer"}}}
     merged = pod_spec.merged(below, above)
     assert merged["properties"]["a"] == {"type": "string", "description": "A.", "maxLength": 3}
     assert list(merged["properties"]) == ["a", "b", "c"]
