@@ -24,10 +24,15 @@ UNIT := tests $(addprefix --ignore=tests/,browser chart cluster install mps node
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit coverage test-simulation test-chart test-cluster test-security test-mps record-mps test-node test-install test-release test-torch test-browser soak soak-hostile soak-node soak-operator mutants images release lint format openb evidence bench bench-admission bench-dashboard bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator bench-takeover space-time model evaluation examples screenshots protos rbac-used sizes manifests reference docs docs-serve lock clean
+.PHONY: help demo demo-down test test-unit coverage test-simulation test-chart test-cluster test-security test-mps record-mps test-node test-install test-release test-torch test-browser soak soak-hostile soak-node soak-operator mutants images release lint format openb evidence bench bench-admission bench-dashboard bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator bench-takeover space-time model evaluation examples screenshots protos rbac-used sizes manifests packages pod-spec reference docs docs-serve lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
+
+packages: ## what the tests of nodes, images and browsers need of the distribution (as root; Debian, Ubuntu)
+	@scripts/install-node-packages
+	@scripts/install-image-packages
+	@scripts/install-browser
 
 demo: $(DEMO) ## real Kubernetes places real models on simulated GPUs (KEEP=1 leaves it running)
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e demo --dir $(RUN_DIR)/demo $(if $(KEEP),--keep)
