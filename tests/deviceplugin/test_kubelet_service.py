@@ -203,7 +203,7 @@ async def test_a_stream_that_kubelet_drops_is_seen() -> None:
         changed.clear()
         call.cancel()
         await changed.wait()
-        assert plugin.streams == 0
+        await quick.until(lambda: plugin.streams == 0)
         await quick.until(lambda: told)
         assert told == ["ListAndWatch CANCELLED"]
         assert plain.listeners == 0
