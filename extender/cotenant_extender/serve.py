@@ -6,7 +6,7 @@ import logging
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -15,14 +15,13 @@ import uvloop
 from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from cotenant_api import errors, exposition, listeners
+from cotenant_api import addresses, errors, exposition, listeners
 from cotenant_extender import app, feed, garbage, service
 from cotenant_extender.kube import http
 
 LOG = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
-EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  # kubelet's probes and Prometheus come from elsewhere
 KEEP_ALIVE_SECONDS = 120
 """Longer than kube-scheduler keeps idle connections (90 s): it never meets one that is just being closed."""
 VERBS = listeners.Limits(connections=1024)
@@ -87,10 +86,10 @@ def run(settings: service.Settings, *, kubeconfig: str | None, ports: Ports) -> 
         CotenantError: a port is taken, or the kubeconfig cannot be used.
     """
     with contextlib.ExitStack() as opened:
-        listening = opened.enter_context(_socket(HOST, ports.scheduler, field="--port"))
+        listening = opened.enter_context(_bound(_loopback, ports.scheduler, field="--port"))
         asked = None
         if ports.monitoring is not None:
-            asked = opened.enter_context(_socket(EVERY_ADDRESS, ports.monitoring, field="--metrics-port"))
+            asked = opened.enter_context(_bound(addresses.bound, ports.monitoring, field="--metrics-port"))
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve(settings, kubeconfig, listening=listening, asked=asked, readers=ports.readers))
 
@@ -166,13 +165,20 @@ async def _ended(working: asyncio.Task[None]) -> int:
     return 0
 
 
-def _socket(host: str, port: int, *, field: str) -> socket.socket:
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+def _bound(bind: Callable[[int], socket.socket], port: int, *, field: str) -> socket.socket:
     try:
-        listening.bind((host, port))
+        return bind(port)
     except (OSError, OverflowError) as error:
-        listening.close()
         remedy = f"stop what listens there, or choose another port with {field}"
         raise errors.InvalidInputError(field, port, f"{remedy} ({error})") from error
+
+
+def _loopback(port: int) -> socket.socket:
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((HOST, port))
+    except BaseException:
+        listening.close()
+        raise
     return listening

@@ -12,10 +12,9 @@ from typing import Final
 
 from aiohttp import web
 
-from cotenant_api import errors, listeners
+from cotenant_api import addresses, errors, listeners
 from cotenant_operator.telling import metrics
 
-HOST: Final = "0.0.0.0"  # noqa: S104 - kubelet probes the pod's address
 PATH: Final = "/healthz"
 READY_PATH: Final = "/readyz"
 METRICS_PATH: Final = "/metrics"
@@ -57,7 +56,7 @@ async def serving(
     server = web.Server(functools.partial(_answer, answers), access_log=None)
     try:
         listening = await asyncio.get_running_loop().create_server(
-            door.guard(server), HOST, port, backlog=listeners.BACKLOG
+            door.guard(server), sock=addresses.bound(port), backlog=listeners.BACKLOG
         )
     except OSError as error:
         text = f"port {port} cannot be used: {error.strerror}: choose another with --liveness-port"

@@ -59,3 +59,11 @@ def test_its_address_is_one_that_a_browser_takes(address: str, host: str) -> Non
     door = serving.Door(address=address, port=0)
     with door.listening() as listening:
         assert door.url(listening) == f"http://{host}:{listening.getsockname()[1]}/"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_on_every_address_it_is_asked_by_either_family(host: str) -> None:
+    with serving.Door(address="::", port=0).listening() as listening:
+        listening.listen()
+        with socket.create_connection((host, listening.getsockname()[1]), timeout=10):
+            pass

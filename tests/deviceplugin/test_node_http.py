@@ -90,3 +90,13 @@ async def test_an_address_that_is_taken_is_named() -> None:
         with pytest.raises(errors.PermanentError, match=f"--metrics-address: {host}:{port}"):
             async with http.serving(http.Address(host, port), QUESTIONS):
                 pass
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_without_a_host_it_is_asked_by_either_family(host: str) -> None:
+    async with http.serving(http.Address.parse(":0"), QUESTIONS) as (_, port):
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+        await writer.wait_closed()

@@ -251,7 +251,7 @@ def test_the_boot_has_an_id_or_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (":9476", http.Address("0.0.0.0", 9476)),  # noqa: S104
+        (":9476", http.Address("::", 9476)),
         ("127.0.0.1:0", http.Address("127.0.0.1", 0)),
         ("[::1]:80", http.Address("::1", 80)),
     ],

@@ -115,9 +115,10 @@ def test_pod_whose_label_names_another_dljob_leaves_the_former() -> None:
     assert list(store._pods) == [Key("evil", "y")]
 
 
-async def test_what_cannot_be_read_is_counted_for_prometheus_and_names_nobody(cluster: Cluster) -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+async def test_what_cannot_be_read_is_counted_for_prometheus_and_names_nobody(cluster: Cluster, host: str) -> None:
     async def told() -> str:
-        url = f"http://127.0.0.1:{port}{probes.METRICS_PATH}"
+        url = f"http://{host}:{port}{probes.METRICS_PATH}"
         async with aiohttp.ClientSession() as session, session.get(url) as answer:
             assert answer.headers["Content-Type"].startswith("text/plain; version=")
             return await answer.text()

@@ -29,7 +29,9 @@ PORT: Final = 8380
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument(
-        "--address", default=ADDRESS, help="to listen on; beside loopback, --authenticate is asked for (%(default)s)"
+        "--address",
+        default=ADDRESS,
+        help="to listen on (::: all, of IPv4, too); beside loopback, --authenticate is asked for (%(default)s)",
     )
     parser.add_argument("--port", type=int, default=PORT, help="0: any that is free (default: %(default)s)")
     parser.add_argument(

@@ -16,7 +16,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from cotenant_api import errors, handshakes, listeners
+from cotenant_api import addresses, errors, handshakes, listeners
 from cotenant_dashboard.watching.live import Live
 
 LOG = logging.getLogger(__name__)
@@ -56,15 +56,21 @@ class Door:
         Raises:
             InvalidInputError: the port is taken, or the address is not of this machine.
         """
-        family = socket.AF_INET6 if ipaddress.ip_address(self.address).version == 6 else socket.AF_INET
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listening.bind((self.address, self.port))
+            return addresses.bound(self.port) if self.address == addresses.EVERY else self._bound()
         except (OSError, OverflowError) as error:
-            listening.close()
             remedy = f"stop what listens there, or choose another port with --port (0: any that is free) ({error})"
             raise errors.InvalidInputError("--port", self.port, remedy) from error
+
+    def _bound(self) -> socket.socket:
+        family = socket.AF_INET6 if ipaddress.ip_address(self.address).version == 6 else socket.AF_INET
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((self.address, self.port))
+        except BaseException:
+            listening.close()
+            raise
         return listening
 
     def guard(self, limited: listeners.Door) -> Callable[..., asyncio.Protocol]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import h11
 import prometheus_client
 
-from cotenant_api import errors, exposition, listeners
+from cotenant_api import addresses, errors, exposition, listeners
 
 READ_BYTES = 16 * 1024
 LIMITS = listeners.Limits(connections=64, request_bytes=listeners.BRIEF_BYTES)
@@ -43,11 +43,11 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        """`HOST:PORT`, `[IPv6]:PORT` or `:PORT`."""
+        """`HOST:PORT`, `[IPv6]:PORT` or `:PORT`, which is every address."""
         host, separator, port = text.rpartition(":")
         if not separator or not port.isascii() or not port.isdigit() or int(port) > 65535:
             raise errors.InvalidInputError("--metrics-address", text, "must be HOST:PORT")
-        return cls(host.strip("[]") or "0.0.0.0", int(port))  # noqa: S104  # Prometheus comes from other nodes
+        return cls(host.strip("[]") or addresses.EVERY, int(port))
 
 
 @contextlib.asynccontextmanager
@@ -68,7 +68,12 @@ async def serving(
         return asyncio.StreamReaderProtocol(asyncio.StreamReader(loop=loop), accept, loop=loop)
 
     try:
-        server = await loop.create_server(door.guard(stream), address.host, address.port, backlog=listeners.BACKLOG)
+        made = door.guard(stream)
+        if address.host == addresses.EVERY:
+            sock = addresses.bound(address.port)
+            server = await loop.create_server(made, sock=sock, backlog=listeners.BACKLOG)
+        else:
+            server = await loop.create_server(made, address.host, address.port, backlog=listeners.BACKLOG)
     except OSError as error:
         message = f"--metrics-address: {address.host}:{address.port}: {error.strerror}"
         raise errors.PermanentError(message) from error

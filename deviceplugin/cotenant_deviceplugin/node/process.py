@@ -73,8 +73,9 @@ async def _serve(settings: Settings, stop: asyncio.Event) -> None:
             mps, proofs = functools.partial(_mps, settings), canaries.Canaries(settings.mps_root, library=settings.cuda)
             outside = Outside(api, gpus, resources, Processes(), mps, proofs)
             agent = NodeAgent(settings, outside, retry=retry, version=version)
-            address = await ends.enter_async_context(http.serving(settings.metrics_address, questions(agent)))
-            LOG.info("node agent %s of node %s, metrics at http://%s:%d/metrics", version, settings.node, *address)
+            host, port = await ends.enter_async_context(http.serving(settings.metrics_address, questions(agent)))
+            where = f"[{host}]" if ":" in host else host
+            LOG.info("node agent %s of node %s, metrics at http://%s:%d/metrics", version, settings.node, where, port)
             await _work(agent, stop)
     except OSError as error:
         raise errors.PermanentError(f"{settings.state_dir}: {error.strerror}") from error
