@@ -119,8 +119,7 @@ class Leader:
         """Serve no longer: another may."""
         LOG.info("steps down: %s", self._leading.describe())
         self._leading.served = None
-        for gauge in (self._metrics.leading, self._metrics.ledger_drift, self._metrics.overbooked_gpus):
-            gauge.set(0)
+        self._metrics.nobody_serves()
         self._ledger.end_all_earmarks()
         # Evictions that are under way for this queue end with it.
         self._queue.preemptions.end_all(self._ledger)

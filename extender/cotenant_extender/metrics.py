@@ -28,6 +28,9 @@ class Metrics:
         self.queue_pods = self._gauge("queue_pods", "Pods that wait for a GPU.")
         self.queue_oldest_seconds = self._gauge("queue_oldest_seconds", "Age of the pod that has waited longest.")
         self.lifts = self._counter("lifts_total", "Gates lifted and earmarks renewed, by result.", ["kind", "result"])
+        for kind in ("gate", "earmark", "scale-up", "question"):
+            # From the start, so that the first one is an increase.
+            self.lifts.labels(kind, "ok")
         self.earmarks = self._gauge("earmarks", "GPUs promised to pods that are not yet bound, in pods.")
         self.removals = self._counter("removals_total", "Pods deleted or evicted, by reason.", ["reason", "result"])
         self.evictions = self._counter("evictions_total", "Evictions for higher priorities, by result.", ["result"])
@@ -70,6 +73,19 @@ class Metrics:
         for state, count in (("in_use", found.in_use), ("free", found.free), ("closed", found.closed)):
             self.gpus.labels(state).set(count)
         self.packing_efficiency.set(found.efficiency)
+
+    def nobody_serves(self) -> None:
+        """Take back what this extender said of the cluster: another says it now."""
+        for gauge in (
+            self.leading,
+            self.ledger_drift,
+            self.overbooked_gpus,
+            self.queue_oldest_seconds,
+            self.earmarks,
+            self.packing_efficiency,
+        ):
+            gauge.set(0)
+        self.gpus.clear()
 
     def used(self, found: usage.Usage) -> None:
         """Count what namespaces have used up to now."""

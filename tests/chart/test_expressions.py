@@ -10,9 +10,10 @@ import pytest
 import yaml
 
 from chart import rendering
-from cotenant_api import errors
+from cotenant_api import errors, exposition
 from cotenant_e2e import charts, dashboards
 from cotenant_e2e.documentation import tables
+from cotenant_extender import metrics
 
 OF_THE_TARGET = frozenset({"job", "instance", "pod", "container", "endpoint", "service", "namespace"})
 """Labels that Prometheus gives to whatever a ServiceMonitor has it read."""
@@ -136,3 +137,17 @@ def test_a_panel_of_no_known_kind_is_refused() -> None:
     source["panels"][0]["kind"] = "pie"
     with pytest.raises(errors.InvalidInputError, match=r"panels\[0\]\.kind"):
         dashboards.of(source)
+
+
+def test_a_series_that_begins_with_its_first_event_is_alerted_on_at_once() -> None:
+    """Nothing sets it to 0 before: XIDs are too many to name all."""
+    (xid,) = (rule for rule in rules() if rule["alert"] == "CotenantXid")
+    assert "cotenant_gpu_xid_errors_total unless cotenant_gpu_xid_errors_total offset 15m" in xid["expr"]
+
+
+def test_a_queue_is_stuck_also_where_nothing_was_ever_given() -> None:
+    (stuck,) = (rule for rule in rules() if rule["alert"] == "CotenantQueueStuck")
+    assert 'lifts_total{result="ok"}[1h])) or vector(0)) == 0' in stuck["expr"]
+    series = metrics.Metrics().text(exposition.Audience.HOLDER).decode()
+    for kind in ("gate", "earmark", "scale-up", "question"):
+        assert f'cotenant_extender_lifts_total{{kind="{kind}",result="ok"}} 0.0' in series

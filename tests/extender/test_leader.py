@@ -186,7 +186,7 @@ async def test_a_pod_that_cannot_be_marked_is_not_bound_and_keeps_nobody_waiting
 
 
 @virtual.time
-async def test_an_extender_that_steps_down_tells_of_no_overbooked_gpu() -> None:
+async def test_an_extender_that_steps_down_tells_of_no_gpu() -> None:
     server = running.server(gpus=1)
     for name in "ab":
         server.put(pods.PODS, builders.bound(name, 60, "n0", "GPU-n0-0"))
@@ -197,6 +197,9 @@ async def test_an_extender_that_steps_down_tells_of_no_overbooked_gpu() -> None:
         rig.holder = ""
         await until(lambda: not rig.extender.serving(), "stepped down")
         await until(lambda: rig.extender.metrics.registry.get_sample_value(gauge) == 0, "told no longer")
+        told = rig.extender.metrics.registry.get_sample_value
+        assert told("cotenant_extender_gpus", {"state": "in_use"}) is None
+        assert told("cotenant_extender_packing_efficiency_ratio") == 0
 
 
 @virtual.time
