@@ -26,6 +26,13 @@
 {{- if eq ((.Values.logging | default dict).format | default "text") "json" }}- --logging-format=json{{ end }}
 {{- end }}
 
+{{/* Whether the installed MPS daemons log JSON; empty: no. */}}
+{{- define "cotenant.installedMPSLogsJSON" -}}
+{{- with lookup "apps/v1" "DaemonSet" .Release.Namespace "cotenant-mps" }}
+{{- if has "--logging-format=json" ((index .spec.template.spec.containers 0).args | default list) }}true{{ end }}
+{{- end }}
+{{- end }}
+
 {{/* Tag and digest of the MPS daemons; empty: those of this release. */}}
 {{- define "cotenant.versionOfMPS" -}}
 {{- .Values.node.mps.tag | default (include "cotenant.installedMPS" .) }}
@@ -51,9 +58,20 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- define "cotenant.podSecurityContext" -}}
 securityContext:
   runAsNonRoot: true
-  runAsUser: 65532
-  runAsGroup: 65532
+  {{- include "cotenant.user" . | nindent 2 }}
   seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{/* User and group; empty: the cluster chooses. Values that were reused from an older release have no such key. */}}
+{{- define "cotenant.user" -}}
+{{- with hasKey .Values "podSecurityContext" | ternary .Values.podSecurityContext (dict "runAsUser" 65532 "runAsGroup" 65532) }}
+{{- with .runAsUser }}
+runAsUser: {{ int64 . }}
+{{- end }}
+{{- with .runAsGroup }}
+runAsGroup: {{ int64 . }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "cotenant.containerSecurityContext" -}}
