@@ -36,10 +36,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     prepare.add_argument(
         "--node-label",
         action="append",
-        default=[],
         type=_label,
         metavar="KEY=VALUE",
-        help="a label by which nodes are Cotenant's; taken off them where its key is of cotenant.dev. May be repeated",
+        help=f"a label by which nodes are Cotenant's (default: {names.GPU_NODE_LABEL}=true); taken off them where its "
+        "key is of cotenant.dev. May be repeated",
     )
     prepare.add_argument(
         "--wait-seconds", type=float, default=120, metavar="S", help="for nodes to be given back (default: %(default)s)"
@@ -79,7 +79,7 @@ async def _prepared(arguments: argparse.Namespace) -> list[str]:
     clock = uninstalling.Clock(time.monotonic, asyncio.sleep)
     async with _cluster(arguments) as cluster:
         ending = uninstalling.Uninstalling(cluster, clock, wait_seconds=arguments.wait_seconds)
-        return plan.lines(await ending.run(dict(arguments.node_label)))
+        return plan.lines(await ending.run(dict(arguments.node_label or [(names.GPU_NODE_LABEL, "true")])))
 
 
 async def _verified(arguments: argparse.Namespace) -> list[str]:
