@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from cotenant_api import errors
+from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus import events, hardware, nvml, session
 from cotenant_standin import building, state
 
@@ -190,29 +191,93 @@ async def test_a_driver_that_hangs_stops_nobody_but_who_asks(machine: state.Stat
     await gpus.close()
 
 
+class Holding:
+    """Holds the calls about one GPU until they are let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, gpu: str) -> None:
+        self._open, by_uuid = threading.Event(), pynvml.nvmlDeviceGetHandleByUUID
+        self._open.set()
+
+        def handle(uuid: str) -> object:
+            if uuid == gpu:
+                self._open.wait()
+            return by_uuid(uuid)
+
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", handle)
+
+    def __enter__(self) -> None:
+        self._open.clear()
+
+    def __exit__(self, *_: object) -> None:
+        self._open.set()
+
+
 async def test_a_gpu_that_hangs_keeps_no_other_gpu_from_being_asked(
     machine: state.State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gpus, hanging = nvml.NVML(library=building.nvml(), call_seconds=0.5), threading.Event()
+    gpus = nvml.NVML(library=building.nvml(), gpu_seconds=0.5)
     first, second = [device.uuid for device in await gpus.devices()]
-    by_uuid = pynvml.nvmlDeviceGetHandleByUUID
-
-    def handle(uuid: str) -> object:
-        if uuid == first:
-            hanging.wait()
-        return by_uuid(uuid)
-
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", handle)
-    try:
+    with Holding(monkeypatch, first):
         for said in ("has not answered for", "still does not answer"):
             readings = await gpus.readings()
             assert said in (readings[first].fault or "")
             assert (readings[second].fault, list(await gpus.usage())) == (None, [second])
             assert [device.uuid for device in await gpus.devices()] == [first, second]
             await gpus.set_compute_mode(second, hardware.ComputeMode.EXCLUSIVE_PROCESS)
-    finally:
-        hanging.set()
     await gpus.close()
+
+
+async def test_a_question_about_one_gpu_does_not_wait_for_another(
+    machine: state.State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpus = nvml.NVML(library=building.nvml(), gpu_seconds=600)
+    first, second = [device.uuid for device in await gpus.devices()]
+    with Holding(monkeypatch, first):
+        waiting = [asyncio.create_task(gpus.readings_of(first)), asyncio.create_task(gpus.usage_of(first))]
+        assert await gpus.readings_of(second) == hardware.Readings()
+        assert (await gpus.usage_of(second)).processes == ()
+        assert not any(task.done() for task in waiting)
+    assert all(await asyncio.gather(*waiting))
+    await gpus.close()
+
+
+async def test_a_question_about_all_takes_the_last_answer_of_a_gpu_that_is_late(
+    machine: state.State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpus = nvml.NVML(library=building.nvml(), gpu_seconds=600, late_seconds=0.01)
+    first, second = [device.uuid for device in await gpus.devices()]
+    holding = Holding(monkeypatch, first)
+    assert [each.processes for each in (await gpus.usage()).values()] == [(), ()]
+    with holding:
+        for index in (0, 1):
+            machine.gpu(index).add_process(900, 500)
+
+        async def told() -> bool:
+            found = await gpus.usage()
+            return (len(found[first].processes), len(found[second].processes)) == (0, 1)
+
+        await until(told)
+        # Another one of a GPU that is late is not added to the first.
+        assert [device.uuid for device in await gpus.devices()] == [first, second]
+
+    async def caught_up() -> bool:
+        return len((await gpus.usage())[first].processes) == 1
+
+    await until(caught_up)
+    await gpus.close()
+
+
+async def test_a_gpu_that_the_driver_does_not_list_has_no_readings(gpus: nvml.NVML) -> None:
+    assert await gpus.readings_of(GPUUID("GPU-elsewhere")) is None
+    with pytest.raises(errors.TemporaryError, match="the driver does not list it"):
+        await gpus.usage_of(GPUUID("GPU-elsewhere"))
+
+
+async def test_processes_of_a_gpu_that_is_lost_are_not_known(gpus: nvml.NVML, machine: state.State) -> None:
+    first = (await gpus.devices())[0].uuid
+    machine.gpu(0).lose()
+    with pytest.raises(errors.TemporaryError, match="cannot be read: GPU is lost"):
+        await gpus.usage_of(first)
 
 
 async def test_a_library_that_is_not_there_yet_is_worth_another_try(tmp_path: Path) -> None:

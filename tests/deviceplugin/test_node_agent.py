@@ -239,7 +239,7 @@ def name_for_eviction(agent: NodeAgent, node: WholeNode, pid: int) -> supervisio
     """A supervisor finds that a process of the first GPU has to go."""
     actions = (steps.EvictStayers(pids=frozenset({pid})),)
     decision = supervision.Decision(state=supervision.State(), published=gpunode.MPS.FAULT, actions=actions)
-    agent.serious.append((node.first, decision))
+    agent.serious.setdefault(node.first, []).append(decision)
     agent.alarm.set()
     return decision
 
