@@ -16,6 +16,7 @@ from cotenant_api import errors
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus import events, hardware, nvml, session
 from cotenant_standin import building, state
+from deviceplugin import fakes
 
 QUICK = events.Timing(wait_milliseconds=50, renew_seconds=0.05, lost_seconds=0.01, retry_seconds=0.05)
 
@@ -400,14 +401,14 @@ async def test_a_gpu_without_events_is_read_nevertheless(
 async def test_gpus_that_all_tell_no_events_are_asked_again(
     gpus: nvml.NVML, machine: state.State, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, logger="cotenant_deviceplugin.gpus.events")
+    caplog.set_level(logging.DEBUG, logger="cotenant_deviceplugin.gpus.events")
     for gpu in machine.gpus():
         gpu.set("no_events", "")
     listens = Listening(gpus)
 
     async def watched() -> bool:
         await asyncio.sleep(0.01)
-        return "waiting for events of 0 GPUs" in caplog.text
+        return all(f"GPU {index} tells no events" in caplog.text for index in (0, 1))
 
     await until(watched)
     machine.gpu(0).unset("no_events")
@@ -419,7 +420,68 @@ async def test_whoever_stops_iterating_leaves_no_thread(gpus: nvml.NVML, machine
     listens = Listening(gpus)
     await listens.raised_until_seen(machine, 0, 31)
     await listens.end()
-    assert not [thread for thread in threading.enumerate() if thread.name == "nvml-events"]
+
+    async def left() -> bool:
+        await asyncio.sleep(0.01)
+        return not [thread for thread in threading.enumerate() if thread.name.startswith("nvml-events")]
+
+    await until(left)
+
+
+async def test_a_gpu_that_hangs_while_it_is_registered_keeps_no_other_unheard(
+    gpus: nvml.NVML, machine: state.State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging, by_index = threading.Event(), pynvml.nvmlDeviceGetHandleByIndex
+
+    def handle(index: int) -> object:
+        if index == 1 and threading.current_thread().name.startswith("nvml-events"):
+            hanging.wait()
+        return by_index(index)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", handle)
+    listens = Listening(gpus)
+    try:
+        await listens.raised_until_seen(machine, 0, 48)
+        await listens.end()
+    finally:
+        hanging.set()
+
+
+@pytest.mark.parametrize(
+    ("registering_seconds", "waiting_seconds", "late"), [(0, 0.05, False), (3, 0, True), (0, 3, True)]
+)
+def test_an_event_that_nobody_listened_for_is_told_as_late(
+    machine: state.State,
+    monkeypatch: pytest.MonkeyPatch,
+    registering_seconds: float,
+    waiting_seconds: float,
+    late: bool,
+) -> None:
+    time, stop, told = fakes.Clockwork(), threading.Event(), list[hardware.XIDEvent]()
+    register, wait = pynvml.nvmlDeviceRegisterEvents, pynvml.nvmlEventSetWait_v2
+
+    def registered(*arguments: object) -> object:
+        time.seconds += registering_seconds
+        return register(*arguments)
+
+    def waited(events_of: object, timeout_milliseconds: int) -> object:
+        if not told:
+            machine.raise_xid(0, 48)
+            time.seconds += waiting_seconds
+        return wait(events_of, timeout_milliseconds)
+
+    def deliver(event: hardware.XIDEvent) -> None:
+        told.append(event)
+        stop.set()
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceRegisterEvents", registered)
+    monkeypatch.setattr(pynvml, "nvmlEventSetWait_v2", waited)
+    used = session.Session(library=building.nvml())
+    watch = events.Watch(used, 0, deliver=deliver, stop=stop, timing=QUICK)
+    monkeypatch.setattr("time.monotonic", time.now)
+    watch.run()
+    used.close()
+    assert told == [hardware.XIDEvent(uuid=GPUUID(machine.gpu(0).uuid), xid=48, late=late)]
 
 
 async def test_what_breaks_the_thread_is_handed_over(machine: state.State) -> None:
@@ -430,7 +492,7 @@ async def test_what_breaks_the_thread_is_handed_over(machine: state.State) -> No
         raise ValueError(event.xid)
 
     used = session.Session(library=building.nvml())
-    watch = events.Watch(used, deliver=break_it, stop=stop, timing=QUICK)
+    watch = events.Watch(used, 0, deliver=break_it, stop=stop, timing=QUICK)
     thread = threading.Thread(target=watch.run_to_the_end, args=(failed.append,))
     thread.start()
 

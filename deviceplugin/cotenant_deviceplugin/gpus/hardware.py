@@ -125,10 +125,16 @@ class Readings:
 
 @dataclass(frozen=True, kw_only=True)
 class XIDEvent:
-    """A critical event of the driver; `uuid` is None where it names no GPU: then it is about all."""
+    """A critical event of the driver.
+
+    Attributes:
+        uuid: None where it names no GPU: then it is about all.
+        late: whether it may have happened long before it is told: who holds the GPU now may not have held it then.
+    """
 
     uuid: GPUUID | None
     xid: int
+    late: bool = False
 
 
 class ManagedHardware(Hardware, Protocol):

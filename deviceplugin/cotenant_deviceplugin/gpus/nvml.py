@@ -141,11 +141,15 @@ class NVML:
         stop = threading.Event()
 
         def deliver(item: hardware.XIDEvent | BaseException) -> None:
-            loop.call_soon_threadsafe(arrived.put_nowait, item)
+            if not stop.is_set():
+                loop.call_soon_threadsafe(arrived.put_nowait, item)
 
-        watch = events.Watch(self._session, deliver=deliver, stop=stop, timing=self._timing)
-        thread = threading.Thread(target=watch.run_to_the_end, args=(deliver,), name="nvml-events", daemon=True)
-        thread.start()
+        def broke(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                arrived.put_nowait(error)
+
+        watching = asyncio.create_task(self._watch(deliver, stop))
+        watching.add_done_callback(broke)
         try:
             while True:
                 item = await arrived.get()
@@ -153,14 +157,31 @@ class NVML:
                     raise item
                 yield item
         finally:
+            # Threads are not waited for: a call of one of them may hang.
             stop.set()
-            await asyncio.to_thread(thread.join)
+            watching.cancel()
 
     async def close(self) -> None:
         """Let go of the driver; iteration of `events` has ended."""
         await asyncio.to_thread(self._session.close)
         for each in (self._calls, *self._of_gpus.values()):
             each.close()
+
+    async def _watch(self, deliver: Callable[[hardware.XIDEvent | BaseException], None], stop: threading.Event) -> None:
+        """Have each GPU's events waited for in a thread of its own, also of a GPU that comes later."""
+        watched = 0
+        while True:
+            try:
+                count = await self._call(lambda: session.system(pynvml.nvmlDeviceGetCount))
+            except errors.TemporaryError:
+                await asyncio.sleep(self._timing.retry_seconds)
+                continue
+            for index in range(watched, count):
+                watch = events.Watch(self._session, index, deliver=deliver, stop=stop, timing=self._timing)
+                name = f"nvml-events-{index}"
+                threading.Thread(target=watch.run_to_the_end, args=(deliver,), name=name, daemon=True).start()
+            watched = max(watched, count)
+            await asyncio.sleep(self._timing.renew_seconds)
 
     async def _call(self, work: Callable[[], T]) -> T:
         """Ask about the driver."""

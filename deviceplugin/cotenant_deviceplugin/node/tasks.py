@@ -233,11 +233,12 @@ class Tasks:
         """Take up critical events."""
         of = self._of
         async for event in of.gpus.events():
-            self._retry.log.warning("XID %d of %s", event.xid, event.uuid or "all GPUs")
+            late = ", which may have happened some time ago" if event.late else ""
+            self._retry.log.warning("XID %d of %s%s", event.xid, event.uuid or "all GPUs", late)
             of.metrics.xid(event.uuid, event.xid)
             of.health.told(event)
             for gpu in of.devices if event.uuid is None else (event.uuid,):
-                of.witnesses.saw(gpu)
+                of.witnesses.saw(gpu, late=event.late)
             if of.machines is not None and xids.tells_of_fault(of.xids, event.xid):
                 of.machines.heard(event.uuid)
             of.alarm.set()
