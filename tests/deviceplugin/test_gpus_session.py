@@ -128,6 +128,16 @@ def test_closing_waits_for_the_last(shared: session.Session) -> None:
         pynvml.nvmlDeviceGetCount()
 
 
+def test_closing_does_not_wait_for_a_call_that_hangs(machine: state.State) -> None:
+    shared = session.Session(library=building.nvml(), leave_seconds=0.01)
+    holding = Holding(shared)
+    shared.close()
+    # Nothing is shut down under its call.
+    assert pynvml.nvmlDeviceGetCount() == 1
+    holding.leave()
+    shared.close()
+
+
 def test_a_driver_that_tells_no_version_is_away(shared: session.Session, machine: state.State) -> None:
     version = machine.root / "driver_version"
     version.write_text("x" * 1000)

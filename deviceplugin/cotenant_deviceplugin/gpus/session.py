@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 RETRY_SECONDS = 5.0
 LEAVE_SECONDS = 3.0
-"""How long the users of a broken session are waited for: longer than any of them waits for an event."""
+"""How long users are waited for that should leave: longer than any of them waits for an event."""
 STAND_IN = "stand-in"
 """A library whose driver's version says so is none of NVIDIA's: nothing behind it is a GPU."""
 
@@ -54,7 +54,7 @@ class Session:
     Args:
         library: path of `libnvidia-ml.so.1`; None: the dynamic linker finds it (LD_LIBRARY_PATH, ld.so.cache). The
             linker knows a loaded library by its name, so that pynvml gets the one that is loaded first.
-        leave_seconds: how long the users of a broken session are waited for.
+        leave_seconds: how long the users of a session that broke, or ends, are waited for.
     """
 
     def __init__(self, *, library: Path | None = None, leave_seconds: float = LEAVE_SECONDS) -> None:
@@ -111,12 +111,13 @@ class Session:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """End it when its last user has left."""
+        """End it when its last user has left; leave it to the process's end where one does not."""
         with self._changed:
             self._broken = True
-            while self._users:
-                self._changed.wait()
-            self._end()
+            if self._changed.wait_for(lambda: not self._users, self._leave_seconds):
+                self._end()
+            else:
+                logger.warning("a call of NVML hangs: the session with the driver ends with this process")
 
     def _mend(self) -> None:
         """End a broken session, so that the next one begins; go on in it where a user does not leave."""
