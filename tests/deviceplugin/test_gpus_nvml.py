@@ -13,8 +13,10 @@ import pytest
 import pytest_asyncio
 
 from cotenant_api import errors
+from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus import events, hardware, nvml, session
 from cotenant_standin import building, state
+from deviceplugin import fakes
 
 QUICK = events.Timing(wait_milliseconds=50, renew_seconds=0.05, lost_seconds=0.01, retry_seconds=0.05)
 
@@ -190,29 +192,93 @@ async def test_a_driver_that_hangs_stops_nobody_but_who_asks(machine: state.Stat
     await gpus.close()
 
 
+class Holding:
+    """Holds the calls about one GPU until they are let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, gpu: str) -> None:
+        self._open, by_uuid = threading.Event(), pynvml.nvmlDeviceGetHandleByUUID
+        self._open.set()
+
+        def handle(uuid: str) -> object:
+            if uuid == gpu:
+                self._open.wait()
+            return by_uuid(uuid)
+
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", handle)
+
+    def __enter__(self) -> None:
+        self._open.clear()
+
+    def __exit__(self, *_: object) -> None:
+        self._open.set()
+
+
 async def test_a_gpu_that_hangs_keeps_no_other_gpu_from_being_asked(
     machine: state.State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gpus, hanging = nvml.NVML(library=building.nvml(), call_seconds=0.5), threading.Event()
+    gpus = nvml.NVML(library=building.nvml(), gpu_seconds=0.5)
     first, second = [device.uuid for device in await gpus.devices()]
-    by_uuid = pynvml.nvmlDeviceGetHandleByUUID
-
-    def handle(uuid: str) -> object:
-        if uuid == first:
-            hanging.wait()
-        return by_uuid(uuid)
-
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", handle)
-    try:
+    with Holding(monkeypatch, first):
         for said in ("has not answered for", "still does not answer"):
             readings = await gpus.readings()
             assert said in (readings[first].fault or "")
             assert (readings[second].fault, list(await gpus.usage())) == (None, [second])
             assert [device.uuid for device in await gpus.devices()] == [first, second]
             await gpus.set_compute_mode(second, hardware.ComputeMode.EXCLUSIVE_PROCESS)
-    finally:
-        hanging.set()
     await gpus.close()
+
+
+async def test_a_question_about_one_gpu_does_not_wait_for_another(
+    machine: state.State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpus = nvml.NVML(library=building.nvml(), gpu_seconds=600)
+    first, second = [device.uuid for device in await gpus.devices()]
+    with Holding(monkeypatch, first):
+        waiting = [asyncio.create_task(gpus.readings_of(first)), asyncio.create_task(gpus.usage_of(first))]
+        assert await gpus.readings_of(second) == hardware.Readings()
+        assert (await gpus.usage_of(second)).processes == ()
+        assert not any(task.done() for task in waiting)
+    assert all(await asyncio.gather(*waiting))
+    await gpus.close()
+
+
+async def test_a_question_about_all_takes_the_last_answer_of_a_gpu_that_is_late(
+    machine: state.State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpus = nvml.NVML(library=building.nvml(), gpu_seconds=600, late_seconds=0.01)
+    first, second = [device.uuid for device in await gpus.devices()]
+    holding = Holding(monkeypatch, first)
+    assert [each.processes for each in (await gpus.usage()).values()] == [(), ()]
+    with holding:
+        for index in (0, 1):
+            machine.gpu(index).add_process(900, 500)
+
+        async def told() -> bool:
+            found = await gpus.usage()
+            return (len(found[first].processes), len(found[second].processes)) == (0, 1)
+
+        await until(told)
+        # Another one of a GPU that is late is not added to the first.
+        assert [device.uuid for device in await gpus.devices()] == [first, second]
+
+    async def caught_up() -> bool:
+        return len((await gpus.usage())[first].processes) == 1
+
+    await until(caught_up)
+    await gpus.close()
+
+
+async def test_a_gpu_that_the_driver_does_not_list_has_no_readings(gpus: nvml.NVML) -> None:
+    assert await gpus.readings_of(GPUUID("GPU-elsewhere")) is None
+    with pytest.raises(errors.TemporaryError, match="the driver does not list it"):
+        await gpus.usage_of(GPUUID("GPU-elsewhere"))
+
+
+async def test_processes_of_a_gpu_that_is_lost_are_not_known(gpus: nvml.NVML, machine: state.State) -> None:
+    first = (await gpus.devices())[0].uuid
+    machine.gpu(0).lose()
+    with pytest.raises(errors.TemporaryError, match="cannot be read: GPU is lost"):
+        await gpus.usage_of(first)
 
 
 async def test_a_library_that_is_not_there_yet_is_worth_another_try(tmp_path: Path) -> None:
@@ -335,14 +401,14 @@ async def test_a_gpu_without_events_is_read_nevertheless(
 async def test_gpus_that_all_tell_no_events_are_asked_again(
     gpus: nvml.NVML, machine: state.State, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, logger="cotenant_deviceplugin.gpus.events")
+    caplog.set_level(logging.DEBUG, logger="cotenant_deviceplugin.gpus.events")
     for gpu in machine.gpus():
         gpu.set("no_events", "")
     listens = Listening(gpus)
 
     async def watched() -> bool:
         await asyncio.sleep(0.01)
-        return "waiting for events of 0 GPUs" in caplog.text
+        return all(f"GPU {index} tells no events" in caplog.text for index in (0, 1))
 
     await until(watched)
     machine.gpu(0).unset("no_events")
@@ -354,7 +420,68 @@ async def test_whoever_stops_iterating_leaves_no_thread(gpus: nvml.NVML, machine
     listens = Listening(gpus)
     await listens.raised_until_seen(machine, 0, 31)
     await listens.end()
-    assert not [thread for thread in threading.enumerate() if thread.name == "nvml-events"]
+
+    async def left() -> bool:
+        await asyncio.sleep(0.01)
+        return not [thread for thread in threading.enumerate() if thread.name.startswith("nvml-events")]
+
+    await until(left)
+
+
+async def test_a_gpu_that_hangs_while_it_is_registered_keeps_no_other_unheard(
+    gpus: nvml.NVML, machine: state.State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging, by_index = threading.Event(), pynvml.nvmlDeviceGetHandleByIndex
+
+    def handle(index: int) -> object:
+        if index == 1 and threading.current_thread().name.startswith("nvml-events"):
+            hanging.wait()
+        return by_index(index)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", handle)
+    listens = Listening(gpus)
+    try:
+        await listens.raised_until_seen(machine, 0, 48)
+        await listens.end()
+    finally:
+        hanging.set()
+
+
+@pytest.mark.parametrize(
+    ("registering_seconds", "waiting_seconds", "late"), [(0, 0.05, False), (3, 0, True), (0, 3, True)]
+)
+def test_an_event_that_nobody_listened_for_is_told_as_late(
+    machine: state.State,
+    monkeypatch: pytest.MonkeyPatch,
+    registering_seconds: float,
+    waiting_seconds: float,
+    late: bool,
+) -> None:
+    time, stop, told = fakes.Clockwork(), threading.Event(), list[hardware.XIDEvent]()
+    register, wait = pynvml.nvmlDeviceRegisterEvents, pynvml.nvmlEventSetWait_v2
+
+    def registered(*arguments: object) -> object:
+        time.seconds += registering_seconds
+        return register(*arguments)
+
+    def waited(events_of: object, timeout_milliseconds: int) -> object:
+        if not told:
+            machine.raise_xid(0, 48)
+            time.seconds += waiting_seconds
+        return wait(events_of, timeout_milliseconds)
+
+    def deliver(event: hardware.XIDEvent) -> None:
+        told.append(event)
+        stop.set()
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceRegisterEvents", registered)
+    monkeypatch.setattr(pynvml, "nvmlEventSetWait_v2", waited)
+    used = session.Session(library=building.nvml())
+    watch = events.Watch(used, 0, deliver=deliver, stop=stop, timing=QUICK)
+    monkeypatch.setattr("time.monotonic", time.now)
+    watch.run()
+    used.close()
+    assert told == [hardware.XIDEvent(uuid=GPUUID(machine.gpu(0).uuid), xid=48, late=late)]
 
 
 async def test_what_breaks_the_thread_is_handed_over(machine: state.State) -> None:
@@ -365,7 +492,7 @@ async def test_what_breaks_the_thread_is_handed_over(machine: state.State) -> No
         raise ValueError(event.xid)
 
     used = session.Session(library=building.nvml())
-    watch = events.Watch(used, deliver=break_it, stop=stop, timing=QUICK)
+    watch = events.Watch(used, 0, deliver=break_it, stop=stop, timing=QUICK)
     thread = threading.Thread(target=watch.run_to_the_end, args=(failed.append,))
     thread.start()
 

@@ -45,9 +45,14 @@ class Holding:
         self._thread.join()
 
 
-def fail(shared: session.Session, code: int) -> None:
-    with shared.used():
+def fail(shared: session.Session, code: int, *, system: bool = False) -> None:
+    def refuse() -> None:
         raise pynvml.NVMLError(code)
+
+    with shared.used():
+        if system:
+            session.system(refuse)
+        refuse()
 
 
 @pytest.mark.parametrize("code", sorted(session.AWAY))
@@ -92,6 +97,25 @@ def test_a_broken_session_begins_anew_when_the_last_has_left(shared: session.Ses
     assert counted == [1]
 
 
+def test_a_call_that_hangs_keeps_nobody_from_a_session_that_broke_for_once(machine: state.State) -> None:
+    shared = session.Session(library=building.nvml(), leave_seconds=0.01)
+    holding = Holding(shared)
+    with pytest.raises(session.DriverAwayError):
+        fail(shared, pynvml.NVML_ERROR_UNKNOWN, system=True)
+    for _ in range(2):
+        with shared.used():
+            assert pynvml.nvmlDeviceGetCount() == 1
+    assert shared.number == 1
+    machine.load()
+    with pytest.raises(session.DriverAwayError):
+        fail(shared, pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
+    holding.leave()
+    with shared.used():
+        assert pynvml.nvmlDeviceGetCount() == 1
+    assert shared.number == 2
+    shared.close()
+
+
 def test_closing_waits_for_the_last(shared: session.Session) -> None:
     holding = Holding(shared)
     closing = threading.Thread(target=shared.close)
@@ -102,6 +126,16 @@ def test_closing_waits_for_the_last(shared: session.Session) -> None:
     closing.join()
     with pytest.raises(pynvml.NVMLError_Uninitialized):
         pynvml.nvmlDeviceGetCount()
+
+
+def test_closing_does_not_wait_for_a_call_that_hangs(machine: state.State) -> None:
+    shared = session.Session(library=building.nvml(), leave_seconds=0.01)
+    holding = Holding(shared)
+    shared.close()
+    # Nothing is shut down under its call.
+    assert pynvml.nvmlDeviceGetCount() == 1
+    holding.leave()
+    shared.close()
 
 
 def test_a_driver_that_tells_no_version_is_away(shared: session.Session, machine: state.State) -> None:

@@ -9,7 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -69,10 +69,11 @@ class Modes:
         self.refuses, self._gpus = False, gpus
         self.users: tuple[hardware.Process, ...] = ()
 
-    async def usage(self) -> Mapping[GPUUID, hardware.Usage]:
+    async def usage_of(self, gpu: GPUUID) -> hardware.Usage:
         """Return the same users of every GPU."""
-        usage = hardware.Usage(utilization_percent=0, memory_used_mib=0, processes=self.users)
-        return dict.fromkeys(self._gpus, usage)
+        if gpu not in self._gpus:
+            raise errors.TemporaryError(f"{gpu}: its processes cannot be read", delay_seconds=1)
+        return hardware.Usage(utilization_percent=0, memory_used_mib=0, processes=self.users)
 
     async def set_compute_mode(self, gpu: GPUUID, mode: hardware.ComputeMode) -> None:
         """At once."""

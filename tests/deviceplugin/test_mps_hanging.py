@@ -37,14 +37,14 @@ class Driver:
         """Never."""
         raise AssertionError(f"{gpu}: {mode}")
 
-    async def usage(self) -> dict[GPUUID, hardware.Usage]:
+    async def usage_of(self, _: GPUUID) -> hardware.Usage:
         """As the machine's folder says, which is written by the daemon: of the dead there it tells when it runs."""
         if self.away:
             raise errors.TemporaryError("no driver", delay_seconds=1)
         gpu = self._machine.state.by_uuid(self._machine.uuid())
         living = [pid for pid in {*gpu.processes(), *gpu.mps_processes()} if signals.process_lives(pid)]
         processes = tuple(hardware.Process(pid=pid, memory_mib=1) for pid in living)
-        return {self._machine.uuid(): hardware.Usage(utilization_percent=0, memory_used_mib=0, processes=processes)}
+        return hardware.Usage(utilization_percent=0, memory_used_mib=0, processes=processes)
 
 
 @dataclasses.dataclass

@@ -239,7 +239,7 @@ def name_for_eviction(agent: NodeAgent, node: WholeNode, pid: int) -> supervisio
     """A supervisor finds that a process of the first GPU has to go."""
     actions = (steps.EvictStayers(pids=frozenset({pid})),)
     decision = supervision.Decision(state=supervision.State(), published=gpunode.MPS.FAULT, actions=actions)
-    agent.serious.append((node.first, decision))
+    agent.serious.setdefault(node.first, []).append(decision)
     agent.alarm.set()
     return decision
 
@@ -419,6 +419,16 @@ async def test_a_fault_that_was_over_before_it_was_looked_at_is_proven_by_its_xi
         await quick.until(lambda: f"{node.first}: fatal error of 51" in caplog.text)
         await quick.until(lambda: node.gpu().get("lastFault"))
         assert node.gpu()["lastFault"]["victimPodUIDs"] == [UID, CONTAINER_UID.format(2)]
+
+
+@pytest.mark.parametrize("late", [True, False])
+async def test_who_is_alone_when_a_late_event_is_told_is_no_culprit(folder: Path, *, late: bool) -> None:
+    node = WholeNode(folder)
+    async with node.offering():
+        await started(node, node.bind())
+        await node.gpus.happened.put(hardware.XIDEvent(uuid=node.first, xid=31, late=late))
+        await quick.until(lambda: node.gpu().get("lastFault"))
+        assert node.gpu()["lastFault"].get("culpritPodUID") == (None if late else UID)
 
 
 async def test_who_a_fault_hit_is_published_once(folder: Path) -> None:

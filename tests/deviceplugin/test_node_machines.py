@@ -374,22 +374,22 @@ async def test_a_look_is_never_older_than_its_asking_and_is_shared_by_all_who_as
     bench, gpu = Bench(), MemoryGPUs(2).listed[0].uuid
     asked, answering = 0, asyncio.Event()
 
-    async def readings() -> dict[GPUUID, Readings]:
+    async def readings(gpu: GPUUID) -> Readings | None:
         nonlocal asked
         asked += 1
-        seen = dict(bench.gpus.states)
+        seen = bench.gpus.states[gpu]
         await answering.wait()
         return seen
 
-    bench.gpus.readings = readings  # type: ignore[method-assign]
+    bench.gpus.readings_of = readings  # type: ignore[method-assign]
     first = asyncio.create_task(bench.looks.look(gpu))
     await fakes.settled()
     bench.gpus.states[gpu] = Readings(compute_mode=ComputeMode.PROHIBITED)
-    later = [asyncio.create_task(bench.looks.look(each.uuid)) for each in bench.gpus.listed]
+    later = [asyncio.create_task(bench.looks.look(gpu)) for _ in range(2)]
     await fakes.settled()
     answering.set()
     assert (await first).compute_mode is ComputeMode.DEFAULT
-    assert [(await each).compute_mode for each in later] == [ComputeMode.PROHIBITED, ComputeMode.DEFAULT]
+    assert [(await each).compute_mode for each in later] == [ComputeMode.PROHIBITED] * 2
     assert asked == 2
 
 

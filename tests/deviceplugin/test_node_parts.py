@@ -99,12 +99,14 @@ async def test_a_process_that_no_tenant_explains_closes_its_gpu_until_it_ends(tm
     cgroup(tmp_path, 5, UID)
     gpus.processes[first] = gpus.processes[second] = {5: 100, 9: 30}
     await sampled.usage()
-    await watched.look((first, second))
+    assert watched.doubted((first, second)) == (second,)
+    await watched.look(second)
     assert watched.closing(first) is None
     assert (watched.closing(second) or "").startswith("no tenant explains its processes 5: it takes no new tenant")
     (tmp_path / "5" / "cgroup").unlink()
     # The sample is still that of before.
-    await watched.look((first, second))
+    assert watched.doubted((first, second)) == (second,)
+    await watched.look(second)
     assert watched.closing(second) is None
 
 
@@ -123,6 +125,20 @@ async def test_a_gpu_whose_processes_cannot_be_read_takes_nobody(tmp_path: Path)
     watched = strangers.Strangers(sampling(MemoryGPUs(1), tmp_path), lambda _: ())
     with pytest.raises(errors.TemporaryError, match="cannot be read"):
         await watched.check(GPUUID("GPU-lost"))
+
+
+async def test_processes_that_were_seen_and_cannot_be_read_now_close_their_gpu(tmp_path: Path) -> None:
+    gpus = MemoryGPUs(1)
+    gpu = gpus.listed[0].uuid
+    sampled = sampling(gpus, tmp_path)
+    watched = strangers.Strangers(sampled, lambda _: ())
+    cgroup(tmp_path, 5, UID)
+    gpus.processes[gpu] = {5: 100}
+    await sampled.usage()
+    gpus.there = False
+    assert watched.doubted((gpu,)) == (gpu,)
+    await watched.look(gpu)
+    assert "the driver is not loaded" in (watched.closing(gpu) or "")
 
 
 async def test_the_pod_of_a_process_that_has_ended_is_remembered(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from cotenant_api import errors
 from cotenant_deviceplugin.kube import cluster
 from cotenant_deviceplugin.kubelet import paths
+from cotenant_deviceplugin.mps import layout
 from cotenant_deviceplugin.node import liveness
 from cotenant_deviceplugin.node.agent import LEAVING
 from cotenant_standin import state
@@ -99,6 +100,25 @@ async def test_it_ends_although_the_api_server_does_not_answer(around: agent_pro
         around.api.down = errors.TemporaryError("down", delay_seconds=0)
         process.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(process.wait, quick.PATIENCE_SECONDS) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def test_it_ends_and_gives_its_node_back_although_the_driver_hangs(around: agent_process.AgentProcess) -> None:
+    path = cluster.node_path(fakes.NODE)
+    node = around.api.objects[path]
+    around.api.put(path, {**node, "metadata": {**node["metadata"], "labels": {"cotenant.dev/gpu": "true"}}})
+    process = around.start("--node-selector", "cotenant.dev/gpu=true")
+    mark = layout.given_back(around.machine.mps_root)
+    try:
+        await quick.until(lambda: around.ready() and around.gpu()["mps"] == "Active")
+        around.machine.state.stall()
+        around.api.put(path, node)
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(process.wait, quick.PATIENCE_SECONDS) == 0
+        assert mark.exists()
+        assert "the node is given back" in around.log.read_text()
     finally:
         process.kill()
         process.wait()

@@ -1,4 +1,4 @@
-"""One GPU's trouble is no other's: a daemon that is silent and a canary that hangs delay nothing elsewhere."""
+"""One GPU's trouble is no other's: a driver, a daemon or a canary that is silent delays nothing elsewhere."""
 
 import asyncio
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.mps import canaries
 from cotenant_deviceplugin.mps.backend import Server
 from node_kit import quick
-from node_kit.whole_node import SERVER_PID, MemoryCanaries, WholeNode
+from node_kit.whole_node import SERVER_PID, MemoryCanaries, MemoryGPUs, WholeNode, started
 
 
 @pytest.fixture(name="folder")
@@ -75,3 +75,50 @@ async def test_a_canary_that_takes_its_time_keeps_no_other_gpu_closed(folder: Pa
         await quick.until(lambda: node.gpu(1)["health"] == "Healthy" and "lastFault" in node.gpu(1))
         assert node.gpu()["health"] == "Suspect"
         made.held[first].set()
+
+
+class HoldingGPUs(MemoryGPUs):
+    """GPUs, of which some do not answer before a test lets them."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.held: dict[GPUUID, asyncio.Event] = {}
+
+    async def usage_of(self, gpu: GPUUID) -> hardware.Usage:
+        """As set, or when the test says so."""
+        await self._let(gpu)
+        return await super().usage_of(gpu)
+
+    async def readings_of(self, gpu: GPUUID) -> hardware.Readings | None:
+        """As set, or when the test says so."""
+        await self._let(gpu)
+        return await super().readings_of(gpu)
+
+    async def _let(self, gpu: GPUUID) -> None:
+        if gpu in self.held:
+            await self.held[gpu].wait()
+
+
+async def test_a_gpu_whose_driver_does_not_answer_keeps_no_pod_of_another_waiting(folder: Path) -> None:
+    node = WholeNode(folder)
+    node.gpus = made = HoldingGPUs(2)
+    async with node.offering():
+        made.held[node.first] = asyncio.Event()
+        await started(node, node.bind(1, gpus=(1,)))
+        made.held[node.first].set()
+
+
+async def test_a_gpu_whose_driver_does_not_answer_keeps_no_fault_of_another_waiting(folder: Path) -> None:
+    node = WholeNode(folder)
+    node.gpus = made = HoldingGPUs(2)
+    async with node.offering():
+        first, second = (device.uuid for device in node.gpus.listed)
+        made.held[first] = asyncio.Event()
+        for gpu in (first, second):
+            await node.gpus.happened.put(hardware.XIDEvent(uuid=gpu, xid=48))
+        await quick.until(lambda: node.gpu(1).get("lastFault"))
+        assert "lastFault" not in node.gpu()
+        # Told while the first one is weighed: it is weighed again.
+        await node.gpus.happened.put(hardware.XIDEvent(uuid=first, xid=79))
+        made.held[first].set()
+        await quick.until(lambda: node.gpu().get("lastFault") and "XID 79" in node.gpu()["reason"])

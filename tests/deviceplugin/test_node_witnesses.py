@@ -33,9 +33,9 @@ class Bench:
         """Look at MPS."""
         self.witnesses.looked(bookings.A, well=well)
 
-    def fault(self) -> None:
+    def fault(self, *, late: bool = False) -> None:
         """See a fault."""
-        self.witnesses.saw(bookings.A)
+        self.witnesses.saw(bookings.A, late=late)
 
     def taken(self) -> Holders:
         """Weigh it."""
@@ -85,6 +85,14 @@ def test_a_stranger_at_the_time_of_the_fault_counts_when_it_has_gone() -> None:
     bench.fault()
     bench.stranger = False
     assert bench.taken() == holders("a", others=True)
+
+
+def test_a_tenant_that_is_alone_when_a_late_event_is_told_need_not_have_caused_it() -> None:
+    bench = Bench()
+    bench.hold("a")
+    bench.look()
+    bench.fault(late=True)
+    assert (bench.taken(), bench.taken()) == (holders("a", others=True), holders("a"))
 
 
 @pytest.mark.parametrize("lives", [True, False])

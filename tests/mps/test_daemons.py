@@ -38,9 +38,9 @@ class Driver:
         """Never."""
         raise AssertionError(f"{gpu}: {mode}")
 
-    async def usage(self) -> dict[GPUUID, Usage]:
+    async def usage_of(self, _: GPUUID) -> Usage:
         """Nobody uses the GPU."""
-        return {GPU: Usage(utilization_percent=0, memory_used_mib=0)}
+        return Usage(utilization_percent=0, memory_used_mib=0)
 
 
 async def gpus() -> frozenset[GPUUID]:

@@ -75,10 +75,21 @@ class MemoryGPUs:
             for gpu, held in self.processes.items()
         }
 
+    async def usage_of(self, gpu: GPUUID) -> hardware.Usage:
+        """As set."""
+        found = (await self.usage()).get(gpu)
+        if found is None:
+            raise errors.TemporaryError(f"{gpu}: its processes cannot be read", delay_seconds=0)
+        return found
+
     async def readings(self) -> Mapping[GPUUID, hardware.Readings]:
         """As set."""
         self._ask()
         return dict(self.states)
+
+    async def readings_of(self, gpu: GPUUID) -> hardware.Readings | None:
+        """As set."""
+        return (await self.readings()).get(gpu)
 
     async def set_compute_mode(self, gpu: GPUUID, mode: hardware.ComputeMode) -> None:
         """At once."""

@@ -1,6 +1,9 @@
 """Calls of NVML in a thread, one at a time: whoever asks gets an answer in time, or hears that the driver hangs."""
 
 import asyncio
+import functools
+import queue
+import threading
 from collections.abc import Callable
 from concurrent import futures
 from typing import Any, TypeVar
@@ -15,7 +18,7 @@ class HangsError(session.DriverAwayError):
 
 
 class Calls:
-    """One thread.
+    """One thread, which the process does not wait for at its end: its call may hang.
 
     Args:
         name: of the thread.
@@ -23,15 +26,22 @@ class Calls:
     """
 
     def __init__(self, name: str, *, seconds: float) -> None:
-        self._seconds = seconds
-        self._thread = futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+        self._name, self._seconds = name, seconds
+        self._works: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
         self._hanging: asyncio.Future[Any] | None = None
 
     async def call(self, work: Callable[[], T]) -> T:
         """Do it in the thread. While a call hangs none is added: they would all wait behind it. Raises HangsError."""
         if self._hanging is not None and not self._hanging.done():
             raise HangsError("the NVIDIA driver still does not answer")
-        future = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        if self._thread is None:
+            # None of concurrent.futures' threads: Python joins those at its end, for however long they hang.
+            self._thread = threading.Thread(target=self._go_on, name=self._name, daemon=True)
+            self._thread.start()
+        outcome: futures.Future[T] = futures.Future()
+        self._works.put(functools.partial(_do, work, outcome))
+        future = asyncio.wrap_future(outcome)
         future.add_done_callback(_seen)
         done, _ = await asyncio.wait({future}, timeout=self._seconds)
         if not done:
@@ -41,7 +51,20 @@ class Calls:
 
     def close(self) -> None:
         """Take no more calls."""
-        self._thread.shutdown(wait=False)
+        self._works.put(None)
+
+    def _go_on(self) -> None:
+        while (work := self._works.get()) is not None:
+            work()
+
+
+def _do(work: Callable[[], T], outcome: "futures.Future[T]") -> None:
+    try:
+        result = work()
+    except BaseException as error:  # noqa: BLE001  # whoever asked raises it
+        outcome.set_exception(error)
+    else:
+        outcome.set_result(result)
 
 
 def _seen(future: asyncio.Future[Any]) -> None:

@@ -73,7 +73,7 @@ class Hardware(Protocol):
         """All GPUs, by index."""
 
     async def usage(self) -> Mapping[GPUUID, Usage]:
-        """Return what each GPU does now; a GPU that cannot be read is absent."""
+        """Return what each GPU does now, or did last where it is late; a GPU that cannot be read is absent."""
 
 
 class ProcessOwners(Protocol):
@@ -125,17 +125,29 @@ class Readings:
 
 @dataclass(frozen=True, kw_only=True)
 class XIDEvent:
-    """A critical event of the driver; `uuid` is None where it names no GPU: then it is about all."""
+    """A critical event of the driver.
+
+    Attributes:
+        uuid: None where it names no GPU: then it is about all.
+        late: whether it may have happened long before it is told: who holds the GPU now may not have held it then.
+    """
 
     uuid: GPUUID | None
     xid: int
+    late: bool = False
 
 
 class ManagedHardware(Hardware, Protocol):
     """GPUs whose state can be read closely, and whose compute mode can be set."""
 
+    async def usage_of(self, gpu: GPUUID) -> Usage:
+        """Return what one GPU does now, and wait for no other. Raises TemporaryError where it cannot be read."""
+
     async def readings(self) -> Mapping[GPUUID, Readings]:
-        """Return what each GPU that the driver lists says of itself."""
+        """Return what each GPU that the driver lists says of itself; waits for all of them."""
+
+    async def readings_of(self, gpu: GPUUID) -> Readings | None:
+        """Return what one GPU says of itself, and wait for no other; None: the driver does not list it."""
 
     async def set_compute_mode(self, gpu: GPUUID, mode: ComputeMode) -> None:
         """Set it. Raises TemporaryError where the driver refuses, with its words."""

@@ -2,10 +2,15 @@
 
 NVML counts nvmlInit and nvmlShutdown: as long as one thread holds on, the library keeps the files of the driver that
 is gone. So nobody calls them but this module, and a session that broke ends when its last user has left.
+
+A user whose call hangs does not leave, and nvmlShutdown must not run beside it. The other users then go on in the
+session that broke: that helps where one call failed for once. Where the driver was replaced, their calls are refused
+until the hanging call has returned.
 """
 
 import contextlib
 import ctypes
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +23,8 @@ from cotenant_api import errors
 T = TypeVar("T")
 
 RETRY_SECONDS = 5.0
+LEAVE_SECONDS = 3.0
+"""How long users are waited for that should leave: longer than any of them waits for an event."""
 STAND_IN = "stand-in"
 """A library whose driver's version says so is none of NVIDIA's: nothing behind it is a GPU."""
 
@@ -30,6 +37,8 @@ AWAY = frozenset(
     }
 )
 """Refusals after which nothing but a new session helps."""
+
+logger = logging.getLogger(__name__)
 
 
 class DriverAwayError(errors.TemporaryError):
@@ -45,14 +54,17 @@ class Session:
     Args:
         library: path of `libnvidia-ml.so.1`; None: the dynamic linker finds it (LD_LIBRARY_PATH, ld.so.cache). The
             linker knows a loaded library by its name, so that pynvml gets the one that is loaded first.
+        leave_seconds: how long the users of a session that broke, or ends, are waited for.
     """
 
-    def __init__(self, *, library: Path | None = None) -> None:
-        self._library = library
+    def __init__(self, *, library: Path | None = None, leave_seconds: float = LEAVE_SECONDS) -> None:
+        self._library, self._leave_seconds = library, leave_seconds
         self._changed = threading.Condition()
         self._users = 0
         self._open = False
         self._broken = False
+        self._stuck = False
+        """Whether the session went on although it broke."""
         self._driver_version = ""
         self._number = 0
 
@@ -79,8 +91,8 @@ class Session:
             DriverAwayError: with the reason.
         """
         with self._changed:
-            while self._broken and self._users:
-                self._changed.wait()
+            if self._broken:
+                self._mend()
             self._begin()
             self._users += 1
         try:
@@ -99,16 +111,28 @@ class Session:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """End it when its last user has left."""
+        """End it when its last user has left; leave it to the process's end where one does not."""
         with self._changed:
             self._broken = True
-            while self._users:
-                self._changed.wait()
+            if self._changed.wait_for(lambda: not self._users, self._leave_seconds):
+                self._end()
+            else:
+                logger.warning("a call of NVML hangs: the session with the driver ends with this process")
+
+    def _mend(self) -> None:
+        """End a broken session, so that the next one begins; go on in it where a user does not leave."""
+        left = self._changed.wait_for(lambda: not (self._broken and self._users), self._leave_seconds)
+        if not self._broken:
+            return
+        if left:
             self._end()
+            return
+        if not self._stuck:
+            logger.warning("a call of NVML hangs: the session with the driver cannot begin anew, and goes on")
+        self._stuck, self._broken = True, False
+        self._changed.notify_all()
 
     def _begin(self) -> None:
-        if self._broken:
-            self._end()
         if self._open:
             return
         try:
@@ -126,7 +150,7 @@ class Session:
             raise away(error) from error
 
     def _end(self) -> None:
-        self._broken = False
+        self._broken = self._stuck = False
         if self._open:
             self._open = False
             # It was initialised by us, so the only refusal is that it is not: then there is nothing to end.

@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 class Driver(Protocol):
     """Sets compute modes, and knows who uses GPUs (`gpus.hardware.ManagedHardware`)."""
 
-    async def usage(self) -> Mapping[GPUUID, Usage]:
-        """Return what each GPU does now; a GPU that cannot be read is absent. Raises TemporaryError."""
+    async def usage_of(self, gpu: GPUUID) -> Usage:
+        """Return what one GPU does now. Raises TemporaryError where it cannot be read."""
 
     async def set_compute_mode(self, gpu: GPUUID, mode: ComputeMode) -> None:
         """Set it. Raises TemporaryError."""
@@ -135,10 +135,7 @@ async def _lasting(driver: Driver, gpu: GPUUID, patience_seconds: float) -> froz
 
 async def users(driver: Driver, gpu: GPUUID) -> frozenset[int]:
     """Return the PIDs of all that use a GPU. Raises TemporaryError: nobody can say."""
-    usage = (await driver.usage()).get(gpu)
-    if usage is None:
-        raise errors.TemporaryError("the driver does not say who uses it", delay_seconds=DELAY_SECONDS)
-    return frozenset(process.pid for process in usage.processes)
+    return frozenset(process.pid for process in (await driver.usage_of(gpu)).processes)
 
 
 def _parsed(text: str) -> ComputeMode:

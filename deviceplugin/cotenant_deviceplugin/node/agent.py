@@ -86,7 +86,7 @@ class NodeAgent:
         self.gate: Gate | None = None
         self.ending: Ending | None = None
         self.proving: proving.Proving | None = None
-        self.serious: list[tuple[GPUUID, supervision.Decision]] = []
+        self.serious: dict[GPUUID, list[supervision.Decision]] = {}
         self.alarm = asyncio.Event()
         self._doubts: set[GPUUID] = set()
         self.pods = stores.Pods()
@@ -335,7 +335,7 @@ class NodeAgent:
             self.witnesses.saw(gpu)
         self.witnesses.looked(gpu, well=decision.ready and decision.fault is None)
         if decision.fault is not None or any(isinstance(each, steps.EvictStayers) for each in decision.actions):
-            self.serious.append((gpu, decision))
+            self.serious.setdefault(gpu, []).append(decision)
             self.alarm.set()
         if before is None or before.published is not decision.published:
             self.agent.publish_soon()

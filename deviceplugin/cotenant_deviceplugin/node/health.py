@@ -47,7 +47,8 @@ class Keeper:
         self._xids: dict[GPUUID, list[int]] = {}
         self._canaries: dict[GPUUID, Canary] = {}
         self._evidence: dict[GPUUID, Evidence] = {}
-        self._stored: str | None = None
+        self._stored: Mapping[GPUUID, Record] = {}
+        self._storing = asyncio.Lock()
 
     @property
     def records(self) -> Mapping[GPUUID, Record]:
@@ -133,10 +134,11 @@ class Keeper:
 
     async def store(self) -> None:
         """Have what is known on disk. Raises TemporaryError."""
-        text = health.stored({**self._absent, **self._records})
-        if text != self._stored and self._records:
-            await asyncio.to_thread(files.replace, self._path, text)
-            self._stored = text
+        async with self._storing:
+            known = {**self._absent, **self._records}
+            if known != self._stored and self._records:
+                await asyncio.to_thread(files.replace, self._path, health.stored(known))
+                self._stored = known
 
 
 def boot_id(path: Path = Path("/proc/sys/kernel/random/boot_id")) -> str | None:

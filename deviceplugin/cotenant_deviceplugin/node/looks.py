@@ -1,11 +1,12 @@
 """What supervisors ask of the driver and of MPS, asked no more often than needed and remembered for others.
 
-An answer of the driver is about all GPUs and serves everybody who asked before it was begun. So no answer is older than
-the asking: what is changed never rests on what was seen before another change. What a compute mode was before it is
-first set is noted on disk.
+An answer of the driver is about one GPU and serves everybody who asked before it was begun. So no answer is older than
+the asking: what is changed never rests on what was seen before another change; and no GPU waits for another one. What a
+compute mode was before it is first set is noted on disk.
 """
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable
 from typing import Protocol
 
 from cotenant_api import errors, placement
@@ -17,7 +18,7 @@ from cotenant_deviceplugin.sharing import Shared
 
 RETRY_SECONDS = 5.0
 
-_Answers = tuple[Mapping[GPUUID, hardware.Readings], Mapping[GPUUID, hardware.Usage]]
+_Answer = tuple[hardware.Readings, hardware.Usage]
 
 
 class Stirring(backend.Backend, Protocol):
@@ -40,15 +41,13 @@ class Looks:
         self, gpus: hardware.ManagedHardware, modes: clearing.Modes, *, own: Callable[[], frozenset[int]]
     ) -> None:
         self._gpus, self._modes, self._own = gpus, modes, own
-        self._fresh = Shared(self._ask)
+        self._fresh: dict[GPUUID, Shared[_Answer]] = {}
 
     async def look(self, gpu: GPUUID) -> Look:
         """Compute mode and processes. Raises TemporaryError: of what cannot be read, nothing is known."""
-        all_readings, all_usage = await self._fresh()
-        readings, usage = all_readings.get(gpu), all_usage.get(gpu)
-        if readings is None or usage is None or readings.fault is not None:
-            reason = readings.fault if readings is not None and readings.fault is not None else "it cannot be read"
-            raise errors.TemporaryError(f"{gpu}: {reason}", delay_seconds=RETRY_SECONDS)
+        if gpu not in self._fresh:
+            self._fresh[gpu] = Shared(functools.partial(self._ask, gpu))
+        readings, usage = await self._fresh[gpu]()
         processes = frozenset(process.pid for process in usage.processes)
         before = await self._modes.read(gpu)
         return Look(compute_mode=readings.compute_mode, processes=processes, before=before, own=self._own())
@@ -60,8 +59,12 @@ class Looks:
         if mode is before:
             await self._modes.forget(gpu)
 
-    async def _ask(self) -> _Answers:
-        return await self._gpus.readings(), await self._gpus.usage()
+    async def _ask(self, gpu: GPUUID) -> _Answer:
+        readings = await self._gpus.readings_of(gpu)
+        if readings is None or readings.fault is not None:
+            reason = "it cannot be read" if readings is None else readings.fault
+            raise errors.TemporaryError(f"{gpu}: {reason}", delay_seconds=RETRY_SECONDS)
+        return readings, await self._gpus.usage_of(gpu)
 
 
 class Remembering:

@@ -213,9 +213,8 @@ class Machines:
         self._decisions[gpu] = decision
         idle = decision.published is gpunode.MPS.NOT_USED and not decision.actions
         calm = decision.ready or idle
-        # All that are calm are looked at together: they share the driver's answers.
         quiet = calm and not decision.state.heard.pending
-        self._next[gpu] = (now // CALM_SECONDS + 1) * CALM_SECONDS if quiet else now + BUSY_SECONDS
+        self._next[gpu] = now + (CALM_SECONDS if quiet else BUSY_SECONDS)
         if calm:
             self._unready_since.pop(gpu, None)
             self._proven.add(gpu)

@@ -27,8 +27,10 @@ from cotenant_deviceplugin.retry import Retry
 LOCK = "agent.lock"
 LEAVE_SECONDS = 3.0
 """How long the end waits for the API server to take the last word ..."""
+END_SECONDS = 5.0
+"""... how long the agent's work may take to end, once it is told to ..."""
 GIVE_BACK_SECONDS = 15.0
-"""... and how long it clears up, on a node that is given back; both before kubelet would kill the agent."""
+"""... and how long it clears up, on a node that is given back; all before kubelet would kill the agent."""
 THREADS = 4
 """For files and /proc: asyncio would take up to 32, as there are cores. The driver has threads of its own."""
 
@@ -49,7 +51,7 @@ async def _until_told(settings: Settings) -> None:
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
-    await asyncio.wait({serving}, timeout=LEAVE_SECONDS + GIVE_BACK_SECONDS)
+    await asyncio.wait({serving}, timeout=LEAVE_SECONDS + END_SECONDS + GIVE_BACK_SECONDS)
     serving.cancel()
     await asyncio.wait({serving})
     if not serving.cancelled():
@@ -93,8 +95,10 @@ async def _work(agent: NodeAgent, stop: asyncio.Event) -> None:
     finally:
         stopping.cancel()
         working.cancel()
-        await asyncio.wait({working})
-    if not working.cancelled():
+        await asyncio.wait({working}, timeout=END_SECONDS)
+    if not working.done():
+        LOG.error("the agent's work has not ended within %g s, and is left to the process's end", END_SECONDS)
+    elif not working.cancelled():
         working.result()
     try:
         async with asyncio.timeout(GIVE_BACK_SECONDS):

@@ -3,7 +3,7 @@
 A tenant that stands is not touched by them, and none of them is ended.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from cotenant_api import errors
 from cotenant_api.names import GPUUID
@@ -26,21 +26,28 @@ class Strangers:
 
     def __init__(self, sampled: Sampled, holders: Callable[[GPUUID], Iterable[Grant]]) -> None:
         self._sampled, self._holders = sampled, holders
-        self._found: Mapping[GPUUID, str] = {}
+        self._found: dict[GPUUID, str] = {}
 
     def closing(self, gpu: GPUUID) -> str | None:
         """Why a GPU takes no new tenant, by the last `look`; None: no stranger was there."""
         return self._found.get(gpu)
 
-    async def look(self, gpus: Iterable[GPUUID]) -> None:
-        """See who is there. What a sample shows is asked again: it may be of a tenant that has ended since."""
-        found = {}
-        for gpu in gpus:
-            if self._among(gpu, self._sampled.seen(gpu)):
-                text = await self._now(gpu)
-                if text is not None:
-                    found[gpu] = text
-        self._found = found
+    def doubted(self, gpus: Iterable[GPUUID]) -> tuple[GPUUID, ...]:
+        """Return the GPUs on which the last sample shows one; the others are open."""
+        found = tuple(gpu for gpu in gpus if self._among(gpu, self._sampled.seen(gpu)))
+        self._found = {gpu: text for gpu, text in self._found.items() if gpu in found}
+        return found
+
+    async def look(self, gpu: GPUUID) -> None:
+        """See who is on a GPU now: what a sample shows may be of a tenant that has ended since."""
+        try:
+            text = await self._now(gpu)
+        except errors.TemporaryError as error:
+            text = str(error)
+        if text is None:
+            self._found.pop(gpu, None)
+        else:
+            self._found[gpu] = text
 
     async def check(self, gpu: GPUUID) -> None:
         """Raise TemporaryError while there is one, by what the driver and MPS say now."""

@@ -35,7 +35,7 @@ GIVE_BACK_SECONDS = 10.0
 WITNESS_SECONDS = 1.0
 """After an XID: until MPS has said what it knows of it, so that both count as one fault. MPS is asked for as long."""
 
-DRIVER, LEDGER, MPS, HEALTH, CANARIES, ENDINGS, WATCHDOG, SERVING, COLLECTING, GIVING_BACK = (
+DRIVER, LEDGER, MPS, HEALTH, CANARIES, ENDINGS, WATCHDOG, SERVING, STRANGERS, COLLECTING, GIVING_BACK = (
     "driver",
     "ledger",
     "MPS",
@@ -44,6 +44,7 @@ DRIVER, LEDGER, MPS, HEALTH, CANARIES, ENDINGS, WATCHDOG, SERVING, COLLECTING, G
     "endings",
     "watchdog",
     "shares",
+    "processes",
     "collecting",
     "giving back",
 )
@@ -72,7 +73,6 @@ class Tasks:
         self._counts: watchdog.Counts = {}
         self._swept: datetime | None = None
         self._held: dict[GPUUID, holding.Held] = {}
-        self._examining = asyncio.Lock()
         self._group = asyncio.TaskGroup()
         self._apart: dict[tuple[str, GPUUID], asyncio.Task[None]] = {}
 
@@ -158,15 +158,22 @@ class Tasks:
 
     async def _know(self, devices: Iterable[hardware.Device]) -> None:
         """Get to know devices; a GPU that was known stays known: lost is not gone."""
-        self._of.devices |= {device.uuid: device for device in devices}
-        await self._of.health.know(self._of.devices)
+        found = {device.uuid: device for device in devices}
+        await self._of.health.know(found)
+        self._of.devices |= found
 
     async def _serve(self) -> None:
+        of = self._of
         try:
-            await self._of.strangers.look(self._of.devices)
-            await self._of.neighbours.look()
+            for gpu in of.strangers.doubted(of.devices):
+                self._begin(STRANGERS, gpu, functools.partial(self._look_at_strangers, gpu))
+            await of.neighbours.look()
         finally:
-            self._of.offer()
+            of.offer()
+
+    async def _look_at_strangers(self, gpu: GPUUID) -> None:
+        await self._of.strangers.look(gpu)
+        self._of.offer()
 
     async def _give_back(self) -> None:
         of = self._of
@@ -226,11 +233,12 @@ class Tasks:
         """Take up critical events."""
         of = self._of
         async for event in of.gpus.events():
-            self._retry.log.warning("XID %d of %s", event.xid, event.uuid or "all GPUs")
+            late = ", which may have happened some time ago" if event.late else ""
+            self._retry.log.warning("XID %d of %s%s", event.xid, event.uuid or "all GPUs", late)
             of.metrics.xid(event.uuid, event.xid)
             of.health.told(event)
             for gpu in of.devices if event.uuid is None else (event.uuid,):
-                of.witnesses.saw(gpu)
+                of.witnesses.saw(gpu, late=event.late)
             if of.machines is not None and xids.tells_of_fault(of.xids, event.xid):
                 of.machines.heard(event.uuid)
             of.alarm.set()
@@ -241,32 +249,32 @@ class Tasks:
             if self._of.health.waiting():
                 await self._retry.clock.sleep(WITNESS_SECONDS)
             self._of.alarm.clear()
-            await self._retry.until_done(HEALTH, self._examine)
+            await self._examine()
 
     async def _examine(self) -> None:
-        """Weigh what the driver and MPS say of each GPU; what a supervisor has found comes first."""
-        of = self._of
-        async with self._examining:
-            if (machines := of.machines) is not None:
-                await self._step_heard(machines)
-            try:
-                readings = await of.gpus.readings()
-            except errors.TemporaryError:
-                readings = {}
-            serious, of.serious = of.serious, []
-            for gpu, decision in serious:
-                await self._act(gpu, decision)
-            faulted = {gpu for gpu, decision in serious if decision.fault is not None}
-            for gpu in of.devices:
-                self._weigh(gpu, readings.get(gpu), faulted=gpu in faulted)
-            await of.health.store()
+        """Have each GPU weighed: one that is late keeps no other one waiting."""
+        for gpu in self._of.devices:
+            self._begin(HEALTH, gpu, functools.partial(self._examine_one, gpu))
 
-    async def _step_heard(self, machines: Machines) -> None:
-        """Look at the GPUs of which XIDs were told. A daemon that does not answer keeps no GPU from being weighed."""
-        heard = [gpu for gpu in self._of.health.waiting() if gpu in self._of.devices]
-        looks = [self._begin(MPS, gpu, functools.partial(self._step, machines, gpu)) for gpu in heard]
-        if looks:
-            await asyncio.wait(looks, timeout=WITNESS_SECONDS)
+    async def _examine_one(self, gpu: GPUUID) -> None:
+        """Weigh what the driver and MPS say of a GPU; what a supervisor has found comes first."""
+        of = self._of
+        if of.machines is not None and gpu in of.health.waiting():
+            # A daemon that does not answer keeps no GPU from being weighed.
+            look = self._begin(MPS, gpu, functools.partial(self._step, of.machines, gpu))
+            await asyncio.wait({look}, timeout=WITNESS_SECONDS)
+        try:
+            readings = await of.gpus.readings_of(gpu)
+        except errors.TemporaryError:
+            readings = None
+        serious = of.serious.pop(gpu, [])
+        for decision in serious:
+            await self._act(gpu, decision)
+        self._weigh(gpu, readings, faulted=any(decision.fault is not None for decision in serious))
+        await of.health.store()
+        if gpu in of.health.waiting() or gpu in of.serious:
+            # It came while this one was under way, and then none was begun for it.
+            of.alarm.set()
 
     def _weigh(self, gpu: GPUUID, readings: hardware.Readings | None, *, faulted: bool) -> None:
         of = self._of

@@ -6,10 +6,10 @@ counted only when two samples in a row show it, and one that is gone never.
 
 import asyncio
 import collections
+import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
-from cotenant_api import errors
 from cotenant_api.names import GPUUID, PodUID
 from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.gpus.processes import Owned, Processes
@@ -17,7 +17,6 @@ from cotenant_deviceplugin.publishing.tenants import Owners
 from cotenant_deviceplugin.sharing import Shared
 
 SAMPLE_SECONDS = 5.0
-RETRY_SECONDS = 5.0
 REMEMBERED_PROCESSES = 4096
 
 
@@ -34,7 +33,7 @@ class Sampled:
 
     def __init__(
         self,
-        gpus: hardware.Hardware,
+        gpus: hardware.ManagedHardware,
         processes: Processes,
         *,
         ours: Callable[[], Collection[int]],
@@ -43,7 +42,7 @@ class Sampled:
     ) -> None:
         self._gpus, self._processes, self._monotonic = gpus, processes, monotonic
         self._ours, self._clients = ours, clients
-        self._fresh = Shared(self._measured)
+        self._fresh: dict[GPUUID, Shared[tuple[hardware.Usage, Owned]]] = {}
         self._sampled_at: float | None = None
         self._sample: Mapping[GPUUID, hardware.Usage] = {}
         self._foreign: frozenset[int] = frozenset()
@@ -90,10 +89,10 @@ class Sampled:
 
     async def now(self, gpu: GPUUID) -> Owners:
         """Who is on a GPU now, besides the agent's doing. Raises TemporaryError where that cannot be told."""
-        usage, owned = await self._fresh()
-        if gpu not in usage:
-            raise errors.TemporaryError(f"{gpu}: its processes cannot be read", delay_seconds=RETRY_SECONDS)
-        here = {each.pid for each in usage[gpu].processes}
+        if gpu not in self._fresh:
+            self._fresh[gpu] = Shared(functools.partial(self._measured_of, gpu))
+        usage, owned = await self._fresh[gpu]()
+        here = {each.pid for each in usage.processes}
         return {pid: owned.pods.get(pid) for pid in here & (owned.pods.keys() | owned.foreign)}
 
     async def pods_of(self, pids: Iterable[int]) -> dict[int, PodUID]:
@@ -104,16 +103,20 @@ class Sampled:
         return {pid: owner for pid in wanted if (owner := living.get(pid) or self._remembered.get(pid)) is not None}
 
     async def _take(self) -> Mapping[GPUUID, hardware.Usage]:
-        measured, owned = await self._fresh()
+        measured, owned = await self._measured(await self._gpus.usage())
         # What the agent itself does is left out with what has ended: afterwards nobody could tell whose it was.
         shown = owned.pods.keys() | (owned.foreign & self._foreign)
         self._owners, self._foreign = owned.pods, owned.foreign
         self._remember(owned.pods)
         return {gpu: _only(each, shown) for gpu, each in measured.items()}
 
-    async def _measured(self) -> tuple[Mapping[GPUUID, hardware.Usage], Owned]:
-        """Return what each GPU does, and whose the processes are."""
-        raw, clients = await self._gpus.usage(), self._clients()
+    async def _measured_of(self, gpu: GPUUID) -> tuple[hardware.Usage, Owned]:
+        measured, owned = await self._measured({gpu: await self._gpus.usage_of(gpu)})
+        return measured[gpu], owned
+
+    async def _measured(self, raw: Mapping[GPUUID, hardware.Usage]) -> tuple[Mapping[GPUUID, hardware.Usage], Owned]:
+        """Return what GPUs do, clients of MPS included, and whose the processes are."""
+        clients = self._clients()
         measured = {gpu: _with(each, clients.get(gpu, ())) for gpu, each in raw.items()}
         pids = {process.pid for each in measured.values() for process in each.processes}
         return measured, await asyncio.to_thread(self._processes.owned, pids, ours=self._ours())

@@ -18,7 +18,7 @@ class Holders:
 
     Attributes:
         tenants: pods whose grants stood.
-        others: whether there was a process that is no tenant's.
+        others: whether somebody else may have been there: a process that is no tenant's, a tenant of long before.
     """
 
     tenants: frozenset[PodUID] = frozenset()
@@ -74,9 +74,9 @@ class Witnesses:
         now = self._now(gpu)
         self._since[gpu] = now if well else self._since.get(gpu, NOBODY).together(now)
 
-    def saw(self, gpu: GPUUID) -> None:
-        """Keep who held a GPU at a fault that is seen now."""
-        held = self._since.get(gpu, NOBODY).together(self._now(gpu))
+    def saw(self, gpu: GPUUID, *, late: bool = False) -> None:
+        """Keep who held a GPU at a fault that is seen now; `late`: it may have happened before they held it."""
+        held = self._since.get(gpu, NOBODY).together(self._now(gpu)).together(Holders(others=late))
         self._seen[gpu] = self._seen.get(gpu, NOBODY).together(held)
 
     def taken(self, gpu: GPUUID) -> Holders:
