@@ -5,6 +5,7 @@ A runtime refuses fields that the declared version does not have, so what NVIDIA
 """
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -146,6 +147,8 @@ def _measure(value: object, depth: int, known: dict[int, tuple[int, int]]) -> tu
         )
     if not isinstance(value, Mapping | list | str | int | float | None):
         raise errors.InvalidInputError("containerEdits", value, "must be text, number, list or object")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise errors.InvalidInputError("containerEdits", value, "must be a number that JSON has")
     if isinstance(value, Mapping) and not all(isinstance(key, str) for key in value):
         raise errors.InvalidInputError("containerEdits", list(value), "must have names that are text")
     return count, height
