@@ -144,7 +144,7 @@ class Tasks:
             driver = await of.gpus.driver()
         except errors.TemporaryError as error:
             of.driver_fault = str(error)
-            of.bases.forget()
+            of.bases.renew()
             of.offer()
             raise
         of.driver_fault = None
