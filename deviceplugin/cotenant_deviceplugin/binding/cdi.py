@@ -109,6 +109,19 @@ def specification(nonce: Nonce, bases: Iterable[Base], edits: Edits) -> dict[str
     }
 
 
+def minors(text: bytes) -> frozenset[int] | None:
+    """Return the minor numbers of all GPUs that a specification of ours gives; None: it cannot be read."""
+    try:
+        value = json.loads(text)
+        if not isinstance(value, Mapping):
+            return None
+        check(value)
+    except (ValueError, RecursionError, errors.InvalidInputError):
+        return None
+    devices = _objects(value, "devices")
+    return nodes.minors(node for device in devices for node in _objects(_edits(device), "deviceNodes"))
+
+
 def _edits(of: Object) -> Object:
     edits = of.get("containerEdits") or {}
     if not isinstance(edits, Mapping):

@@ -156,6 +156,9 @@ class Tasks:
 
     async def _look_for_specifications(self, driver: hardware.Driver) -> None:
         of = self._of
+        # Before anything that takes long: kubelet may start a container with what stands there.
+        of.offer()
+        await of.binding.revise()
         wanted = {gpu: Numbers.of(each) for gpu, each in of.devices.items() if not each.mig}
         look = await of.bases.look(wanted, driver.driver_version)
         of.around.specification_fault = look.reason if wanted and len(look.missing) == len(wanted) else None
@@ -170,7 +173,7 @@ class Tasks:
         Raises TemporaryError while what was stored of a new GPU's health cannot be read: it is not taken in then.
         """
         of, found = self._of, {device.uuid: device for device in listed}
-        of.devices |= {gpu: device for gpu, device in found.items() if gpu in of.devices}
+        of.devices |= hardware.updated(of.devices, found)
         await of.health.know(found)
         of.devices |= found
 
