@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cotenant_api import errors
+from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.binding import cdi
 from cotenant_deviceplugin.binding.bases import Bases
 from cotenant_deviceplugin.binding.grants import Numbers
@@ -32,19 +33,22 @@ def written(
 
 
 class Maker:
-    """NVIDIA's tool: makes a specification, or says why not."""
+    """NVIDIA's tool: makes a specification, or says why not. It fails for all GPUs where it is asked for a lost one."""
 
     def __init__(self) -> None:
         self.names: tuple[str, ...] = (A, B)
+        self.lost: set[str] = set()
         self.fault: str | None = None
         self.asked = 0
 
-    async def generate(self) -> cdi.Object:
-        """Return one for all GPUs."""
+    async def generate(self, gpu: GPUUID | None = None) -> cdi.Object:
+        """Return one for all GPUs, or for one."""
         self.asked += 1
-        if self.fault is not None:
-            raise errors.TemporaryError(self.fault, delay_seconds=1)
-        return written(*self.names, kind="cotenant.dev/gpu", origin="FROM=made")
+        names = self.names if gpu is None else (gpu,)
+        fault = self.fault or ("GPU is lost" if self.lost & set(names) else None)
+        if fault is not None:
+            raise errors.TemporaryError(fault, delay_seconds=1)
+        return written(*names, kind="cotenant.dev/gpu", origin="FROM=made")
 
 
 class Folders:
@@ -130,7 +134,7 @@ async def test_what_was_made_is_kept_until_the_driver_changes_or_was_away(folder
     for driver in (DRIVER, DRIVER, "590.1", "590.1"):
         await folders.bases.look({A: Numbers(0, 0)}, driver)
     assert folders.maker.asked == 2
-    folders.bases.forget()
+    folders.bases.renew()
     await folders.bases.look({A: Numbers(0, 0)}, "590.1")
     assert folders.maker.asked == 3
 
@@ -267,3 +271,64 @@ async def test_what_was_made_in_vain_is_made_at_once_for_another_driver_or_other
     for numbers, driver in ((7, DRIVER), (8, DRIVER), (8, "590.1"), (8, "590.1")):
         await folders.bases.look({A: Numbers(0, numbers)}, driver)
     assert folders.maker.asked == 3
+
+
+async def test_what_was_made_for_a_gpu_stays_when_another_has_a_new_number_and_the_tool_fails(folders: Folders) -> None:
+    await folders.bases.look({A: Numbers(0, 0), B: Numbers(1, 1)}, DRIVER)
+    folders.maker.lost = {B}
+    for _ in range(2):
+        look = await folders.bases.look({A: Numbers(0, 0), B: Numbers(1, 2)}, DRIVER)
+        assert look.missing == {B}
+        assert folders.origin() == "FROM=made"
+
+
+async def test_what_was_made_serves_until_another_is_made_after_the_driver_was_away(folders: Folders) -> None:
+    await folders.bases.look({A: Numbers(0, 0), B: Numbers(1, 1)}, DRIVER)
+    folders.maker.fault = "the tool fails"
+    folders.bases.renew()
+    for asked in (2, 2):
+        look = await folders.bases.look({A: Numbers(0, 0), B: Numbers(1, 1)}, DRIVER)
+        assert (look.missing, folders.maker.asked) == (frozenset(), asked)
+    folders.maker.fault = None
+    folders.now += 20.0
+    for _ in range(2):
+        await folders.bases.look({A: Numbers(0, 0), B: Numbers(1, 1)}, DRIVER)
+    assert folders.maker.asked == 3
+
+
+async def test_what_was_made_gives_nobody_a_number_that_changed_while_the_driver_was_away(folders: Folders) -> None:
+    await folders.bases.look({A: Numbers(0, 0), B: Numbers(1, 1)}, DRIVER)
+    folders.maker.fault = "the tool fails"
+    folders.bases.renew()
+    assert (await folders.bases.look({A: Numbers(0, 1), B: Numbers(1, 0)}, DRIVER)).missing == {A, B}
+
+
+async def test_a_lost_gpu_keeps_no_other_from_a_specification_of_its_own(folders: Folders) -> None:
+    folders.maker.lost = {B}
+    look = await folders.bases.look({A: Numbers(0, 0), B: Numbers(1, 1)}, DRIVER)
+    assert (look.missing, look.made) == (frozenset({B}), True)
+    assert look.reasons[B].endswith("; GPU is lost")
+    assert folders.origin() == "FROM=made"
+
+
+async def test_a_lost_gpu_is_asked_for_less_and_less_often_and_the_reason_stays(folders: Folders) -> None:
+    folders.maker.lost = {B}
+    asked = []
+    for _ in range(31):
+        look = await folders.bases.look({A: Numbers(0, 0), B: Numbers(1, 1)}, DRIVER)
+        assert look.reasons[B].endswith("; GPU is lost")
+        asked.append(folders.maker.asked)
+        folders.now += 10.0
+    # All GPUs and each alone; then, after 20, 40, 80 and 160 seconds, all GPUs and the lost one alone.
+    assert sorted(set(asked)) == [3, 5, 7, 9, 11]
+
+
+async def test_a_tool_that_makes_none_for_a_gpu_alone_is_told_in_both_its_words(folders: Folders) -> None:
+    class Older(Maker):
+        async def generate(self, gpu: GPUUID | None = None) -> cdi.Object:
+            self.fault = "GPU is lost" if gpu is None else "flag provided but not defined: -device-id"
+            return await super().generate(gpu)
+
+    bases = Bases((folders.static,), maker=Older())
+    look = await bases.look({A: Numbers(0, 0)}, DRIVER)
+    assert str(look.reason).endswith("; GPU is lost; for this GPU alone: flag provided but not defined: -device-id")

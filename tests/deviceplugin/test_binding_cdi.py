@@ -1,5 +1,6 @@
 """Our specification is NVIDIA's edits for the GPUs, and ours on top."""
 
+import math
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -208,7 +209,18 @@ def in_itself() -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    "value", [in_itself(), contained(2000), repeated(25), [date(2001, 1, 1)], {1: "x"}, {"x": {b"y"}}]
+    "value",
+    [
+        in_itself(),
+        contained(2000),
+        repeated(25),
+        [date(2001, 1, 1)],
+        {1: "x"},
+        {"x": {b"y"}},
+        [math.nan],
+        {"x": math.inf},
+        -math.inf,
+    ],
 )
 def test_edits_that_no_file_could_hold_are_refused(value: Any) -> None:
     with pytest.raises(errors.InvalidInputError, match="containerEdits"):

@@ -115,6 +115,42 @@ async def test_what_a_dead_agent_left_half_written_is_listed_so_that_it_goes(fol
     assert not half.exists()
 
 
+async def test_a_name_that_gives_other_gpus_resolves_no_more_and_stays_listed(folders: Folders) -> None:
+    devices = [*nvidia(A)["devices"], *nvidia(B, path="/dev/nvidia1")["devices"]]  # type: ignore[misc]
+    (folders.static / "nvidia.yaml").write_text(yaml.safe_dump(nvidia() | {"devices": devices}))
+    await folders.files.write(N1, {A: Numbers(0, 0)}, LIMIT)
+    await folders.files.write(N2, {A: Numbers(0, 0), B: Numbers(1, 1)}, LIMIT)
+    await folders.files.restrict({N1: {0}, N2: {1, 0}, Nonce("never"): {0}})
+    assert len(list(folders.dynamic.glob("*.json"))) == 2
+    for wanted in ({N1: {1}, N2: {1}}, {N1: {1}, N2: set()}):
+        await folders.files.restrict(wanted)
+        assert not list(folders.dynamic.glob("*.json"))
+        assert await folders.files.names() == {N1, N2}
+        await folders.files.write(N1, {A: Numbers(0, 0)}, LIMIT)
+        await folders.files.write(N2, {A: Numbers(0, 0), B: Numbers(1, 1)}, LIMIT)
+    await folders.files.remove({N1, N2})
+    assert not list(folders.dynamic.iterdir())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"\xff",
+        b"[" * 100_000,
+        b"[]",
+        b"{}",
+        b'{"cdiVersion": "0.5.0"}',
+        b'{"cdiVersion": "0.5.0", "devices": [1]}',
+    ],
+)
+async def test_a_file_that_cannot_be_read_resolves_no_more(folders: Folders, text: bytes) -> None:
+    folders.dynamic.mkdir()
+    (folders.dynamic / "cotenant.dev-share_n1.json").write_bytes(text)
+    await folders.files.restrict({N1: {0}})
+    assert [path.name for path in folders.dynamic.iterdir()] == [".cotenant.dev-share_n1.withdrawn"]
+
+
 async def test_a_folder_that_cannot_be_used_is_a_temporary_error(folders: Folders) -> None:
     (folders.static / "nvidia.yaml").write_text(yaml.safe_dump(nvidia(A)))
     folders.dynamic.write_text("a file")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cotenant_api import errors
+from cotenant_api.names import GPUUID
 from cotenant_deviceplugin import programs
 from cotenant_deviceplugin.binding import toolkit
 from cotenant_deviceplugin.binding.toolkit import Places, Toolkit
@@ -58,6 +59,11 @@ async def test_the_tool_is_told_where_the_driver_is_and_inherits_no_options(
     wanted = {f"--driver-root={node.places.driver_root}", "--dev-root=/", "--device-name-strategy=uuid"}
     assert wanted <= set(words)
     assert not [name for name in variables if name.startswith("NVIDIA")]
+
+
+async def test_the_tool_is_asked_for_one_gpu_by_its_uuid(node: Node) -> None:
+    node.tool(f"print({json.dumps(MADE)!r} if '--device-id=GPU-a' in sys.argv else 3)")
+    assert await Toolkit(node.places).generate(GPUUID("GPU-a")) == MADE
 
 
 async def test_a_driver_container_has_its_devices_in_its_own_folder(node: Node) -> None:

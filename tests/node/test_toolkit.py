@@ -13,9 +13,10 @@ import pytest
 from cotenant_api import errors
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.binding import cdi, choice
-from cotenant_deviceplugin.binding.bases import FIRST_PAUSE_SECONDS, Bases
+from cotenant_deviceplugin.binding.bases import Bases
 from cotenant_deviceplugin.binding.grants import Numbers
 from cotenant_deviceplugin.binding.ledger import Nonce
+from cotenant_deviceplugin.binding.made import FIRST_PAUSE_SECONDS
 from cotenant_deviceplugin.binding.toolkit import Places, Toolkit
 from cotenant_deviceplugin.mps.backend import Edits
 from cotenant_standin import state
@@ -176,7 +177,9 @@ async def test_a_gpu_that_is_lost_is_missing_and_the_other_is_served_again_later
     bases = Bases((layout.cdi,), maker=Toolkit(layout.places), monotonic=lambda: now[-1])
     layout.machine.gpu(1).lose()
     look = await bases.look(layout.gpus, DRIVER)
-    assert GPUUID(layout.machine.gpu(1).uuid) in look.missing
+    lost = GPUUID(layout.machine.gpu(1).uuid)
+    assert look.missing == {lost}
+    assert "GPU is lost" in look.reasons[lost]
     layout.machine.gpu(1).restore()
     now.append(FIRST_PAUSE_SECONDS)
     assert (await bases.look(layout.gpus, DRIVER)).missing == frozenset()

@@ -302,6 +302,8 @@ class Schedule:
         while self.node.binding is None:
             self._register_or_revive()
             await self.node.turn(5)
+        # A recovery that was under way when they ended may grant what only a later look for ends finds.
+        await self.node.turn(60)
         await self.node.binding.collect()
         if self.node.binding.grants() or self.world.names:
             raise ViolationError(f"left behind: {self.node.binding.grants()}, {self.world.names}")

@@ -184,6 +184,7 @@ class Node:
 
     async def _open(self, binding: LateBinding) -> None:
         with contextlib.suppress(errors.TemporaryError):
+            await binding.revise()
             await binding.recover()
         await self._register(binding)
 

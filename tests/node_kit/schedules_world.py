@@ -90,6 +90,8 @@ class World:
 
     Attributes:
         names: the CDI folder: what each nonce resolves to.
+        minors: of the GPUs whose nodes it gives.
+        withdrawn: what resolves no more, and may have before.
         refused: reasons by pod.
         api_down, disk_fails: while they last.
     """
@@ -99,6 +101,8 @@ class World:
     jobs: list[Job] = field(default_factory=list)
     stored: str = field(default_factory=lambda: disk.to_text(Ledger()))
     names: dict[Nonce, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    minors: dict[Nonce, frozenset[int | None]] = field(default_factory=dict)
+    withdrawn: set[Nonce] = field(default_factory=set)
     refused: dict[PodUID, str] = field(default_factory=dict)
     listed: set[PodUID] = field(default_factory=set)
     api_down: bool = False
@@ -231,18 +235,29 @@ class Life:
         """Have it resolve."""
         await self._step()
         self.world.names[nonce] = tuple((uuid, int(edits.environment[uuid])) for uuid in gpus)
+        self.world.minors[nonce] = frozenset(numbers.minor for numbers in gpus.values())
         await self._step()
 
     async def resolved(self) -> frozenset[Nonce]:
-        """What resolves."""
+        """What resolves, or may have."""
         await self._step()
-        return frozenset(self.world.names)
+        return frozenset(self.world.names) | self.world.withdrawn
+
+    async def restrict(self, minors: Mapping[Nonce, Collection[int]]) -> None:
+        """All at once."""
+        await self._step()
+        found = self.world.names.keys() & minors.keys()
+        wrong = frozenset(nonce for nonce in found if self.world.minors[nonce] != frozenset(minors[nonce]))
+        self.world.withdrawn |= wrong
+        for nonce in wrong:
+            del self.world.names[nonce]
 
     async def remove(self, nonces: Collection[Nonce]) -> None:
         """One after another."""
         for nonce in sorted(nonces):
             await self._step()
             self.world.names.pop(nonce, None)
+            self.world.withdrawn.discard(nonce)
 
     # Nonces
 
@@ -273,6 +288,7 @@ class LifeSpecifications:
     def __init__(self, life: Life) -> None:
         self._life = life
         self.write, self.remove, self.names = life.write, life.remove, life.resolved
+        self.restrict = life.restrict
 
 
 class TurnClock:

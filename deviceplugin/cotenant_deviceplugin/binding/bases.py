@@ -5,21 +5,18 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import yaml
 
-from cotenant_api import backoff, errors
+from cotenant_api import errors
 from cotenant_api.names import GPUUID
-from cotenant_deviceplugin.binding import cdi, choice
+from cotenant_deviceplugin.binding import cdi, choice, made
 from cotenant_deviceplugin.binding.grants import Numbers
 
 DELAY_SECONDS = 1.0
-FIRST_PAUSE_SECONDS = 20.0
-LONGEST_PAUSE_SECONDS = 300.0
-"""After one was made that does not serve; doubled each time."""
 OURS = ("cotenant.dev-share_", ".cotenant.dev-share_")
 """How the names of the agent's own files begin: they are many, and are none of NVIDIA's."""
 SUFFIXES = (".json", ".yaml")
@@ -29,13 +26,6 @@ MAX_DEPTH = 32
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 FOLDERS = (Path("/etc/cdi"), Path("/var/run/cdi"))
 """Where runtimes look; a later one wins."""
-
-
-class Maker(Protocol):
-    """What makes a specification where none is found: `toolkit.Toolkit`."""
-
-    async def generate(self) -> cdi.Object:
-        """Return one that knows every GPU by its UUID. Raises TemporaryError."""
 
 
 @dataclass(frozen=True)
@@ -73,26 +63,6 @@ class _Stamp:
 _Read = dict[Path, tuple[_Stamp, choice.Found | None]]
 
 
-@dataclass(frozen=True)
-class _Made:
-    """What the agent has made, for which driver and which GPUs.
-
-    Attributes:
-        in_vain: how often in a row it did not serve all of them.
-        not_before: when it may be made again for the same GPUs.
-    """
-
-    driver: str | None
-    gpus: Mapping[GPUUID, Numbers]
-    content: cdi.Object
-    in_vain: int = 0
-    not_before: float = 0.0
-
-    def amiss(self, gpu: GPUUID, numbers: Numbers) -> str | None:
-        """Return why it does not give a GPU; None where it does."""
-        return choice.amiss(self.content, gpu, numbers)
-
-
 class Bases:
     """Where the edits of a GPU come from.
 
@@ -106,14 +76,13 @@ class Bases:
         self,
         folders: Iterable[Path] = FOLDERS,
         *,
-        maker: Maker | None = None,
+        maker: made.Maker | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._folders = tuple(folders)
-        self._maker, self._monotonic = maker, monotonic
         self._read: _Read = {}
         self._driver: str | None = None
-        self._made: _Made | None = None
+        self._made = made.Made(maker, monotonic)
 
     async def look(self, gpus: Mapping[GPUUID, Numbers], driver: str) -> Look:
         """Look for every GPU, and have what is missing made.
@@ -123,48 +92,25 @@ class Bases:
             driver: the version that the driver tells now.
         """
         self._driver = driver.partition(" ")[0]
-        if self._made is not None and self._made.driver != self._driver:
-            self._made = None
+        self._made.know_driver(self._driver)
         try:
             found = await asyncio.to_thread(self._every)
         except errors.TemporaryError as error:
             return Look(dict.fromkeys(gpus, str(error)))
         missing = self._missing(found, gpus)
-        if not missing:
-            return Look()
-        why = await self._make({gpu: numbers for gpu, numbers in missing.items() if numbers.minor is not None})
-        reasons = {
-            gpu: self._told(found, gpu, each, why) for gpu, each in missing.items() if not self._serves(gpu, each)
-        }
+        await self._made.update(missing)
+        unserved = {gpu: numbers for gpu, numbers in missing.items() if self._made.base(gpu, numbers) is None}
+        reasons = {gpu: self._told(found, gpu, numbers) for gpu, numbers in unserved.items()}
         return Look(reasons, made=len(reasons) < len(missing))
-
-    async def _make(self, gpus: Mapping[GPUUID, Numbers]) -> str | None:
-        """Have a specification made where that may help; return why there is none, as far as its maker tells."""
-        made = self._made
-        if self._maker is None or all(self._serves(gpu, numbers) for gpu, numbers in gpus.items()):
-            return None
-        again = made is not None and made.gpus == gpus
-        if made is not None and again and self._monotonic() < made.not_before:
-            return None
-        in_vain = made.in_vain if made is not None and again else 0
-        try:
-            self._made = made = _Made(self._driver, gpus, await self._maker.generate())
-        except errors.TemporaryError as error:
-            self._made = None
-            return str(error)
-        if not all(self._serves(gpu, numbers) for gpu, numbers in gpus.items()):
-            pause = backoff.doubled(FIRST_PAUSE_SECONDS, in_vain, most=LONGEST_PAUSE_SECONDS)
-            self._made = replace(made, in_vain=in_vain + 1, not_before=self._monotonic() + pause)
-        return None
 
     @property
     def remembered(self) -> int:
         """Of how many files it is known what they say."""
         return len(self._read)
 
-    def forget(self) -> None:
-        """Forget what was made: the driver was away, and its device numbers may be others now."""
-        self._made = None
+    def renew(self) -> None:
+        """Have what was made made anew with the next look, and keep it until then: the driver was away."""
+        self._made.renew()
 
     def bases(self, gpus: Mapping[GPUUID, Numbers]) -> list[cdi.Base]:
         """Return the edits of each GPU, as the folders are now. Blocks for as long as the disk does.
@@ -176,28 +122,23 @@ class Bases:
         return [self._base(found, gpu, numbers) for gpu, numbers in gpus.items()]
 
     def _base(self, found: Iterable[choice.Found], gpu: GPUUID, numbers: Numbers) -> cdi.Base:
-        base = choice.base(found, choice.Wanted(gpu, numbers, self._driver))
-        if base is None and self._made is not None and self._made.amiss(gpu, numbers) is None:
-            base = cdi.base_of(self._made.content, gpu, numbers)
+        base = choice.base(found, self._wanted(gpu, numbers))
         if base is None:
-            raise errors.TemporaryError(self._told(found, gpu, numbers, None), delay_seconds=DELAY_SECONDS)
+            base = self._made.base(gpu, numbers)
+        if base is None:
+            raise errors.TemporaryError(self._told(found, gpu, numbers), delay_seconds=DELAY_SECONDS)
         return base
 
-    def _told(self, found: Iterable[choice.Found], gpu: GPUUID, numbers: Numbers, why: str | None) -> str:
-        """Return in words why a GPU is not served; `why`: nothing could be made."""
-        if why is None and self._maker is not None and numbers.minor is None:
-            why = "none is made, as the driver does not tell the GPU's minor number"
-        elif why is None and self._made is not None:
-            why = f"the one that the node agent has made {self._made.amiss(gpu, numbers)}"
-        told = choice.told(self._folders, found, choice.Wanted(gpu, numbers, self._driver))
+    def _told(self, found: Iterable[choice.Found], gpu: GPUUID, numbers: Numbers) -> str:
+        """Return in words why a GPU is not served."""
+        told, why = choice.told(self._folders, found, self._wanted(gpu, numbers)), self._made.told(gpu, numbers)
         return f"{told}; {why}" if why else told
 
     def _missing(self, found: Iterable[choice.Found], gpus: Mapping[GPUUID, Numbers]) -> dict[GPUUID, Numbers]:
-        wanted = {gpu: choice.Wanted(gpu, numbers, self._driver) for gpu, numbers in gpus.items()}
-        return {gpu: each.numbers for gpu, each in wanted.items() if choice.base(found, each) is None}
+        return {gpu: each for gpu, each in gpus.items() if choice.base(found, self._wanted(gpu, each)) is None}
 
-    def _serves(self, gpu: GPUUID, numbers: Numbers) -> bool:
-        return self._made is not None and self._made.amiss(gpu, numbers) is None
+    def _wanted(self, gpu: GPUUID, numbers: Numbers) -> choice.Wanted:
+        return choice.Wanted(gpu, numbers, self._driver)
 
     def _every(self) -> tuple[choice.Found, ...]:
         before, self._read = self._read, {}

@@ -5,6 +5,7 @@ A runtime refuses fields that the declared version does not have, so what NVIDIA
 """
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -108,6 +109,19 @@ def specification(nonce: Nonce, bases: Iterable[Base], edits: Edits) -> dict[str
     }
 
 
+def minors(text: bytes) -> frozenset[int] | None:
+    """Return the minor numbers of all GPUs that a specification of ours gives; None: it cannot be read."""
+    try:
+        value = json.loads(text)
+        if not isinstance(value, Mapping):
+            return None
+        check(value)
+    except (ValueError, RecursionError, errors.InvalidInputError):
+        return None
+    devices = _objects(value, "devices")
+    return nodes.minors(node for device in devices for node in _objects(_edits(device), "deviceNodes"))
+
+
 def _edits(of: Object) -> Object:
     edits = of.get("containerEdits") or {}
     if not isinstance(edits, Mapping):
@@ -146,6 +160,8 @@ def _measure(value: object, depth: int, known: dict[int, tuple[int, int]]) -> tu
         )
     if not isinstance(value, Mapping | list | str | int | float | None):
         raise errors.InvalidInputError("containerEdits", value, "must be text, number, list or object")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise errors.InvalidInputError("containerEdits", value, "must be a number that JSON has")
     if isinstance(value, Mapping) and not all(isinstance(key, str) for key in value):
         raise errors.InvalidInputError("containerEdits", list(value), "must have names that are text")
     return count, height

@@ -103,6 +103,14 @@ def numbers(granted: Grant, gpus: Mapping[GPUUID, ServedGPU]) -> Mapping[GPUUID,
     return {booking.uuid: gpus[booking.uuid].numbers for booking in granted.booked.gpus}
 
 
+def minors(granted: Grant | None, gpus: Mapping[GPUUID, Numbers]) -> frozenset[int]:
+    """Return the minor numbers of a grant's GPUs; none where there is no grant, or not every number is known."""
+    booked = [] if granted is None else [booking.uuid for booking in granted.booked.gpus]
+    known = {gpu: gpus[gpu].minor for gpu in booked if gpu in gpus}
+    found = frozenset(minor for minor in known.values() if minor is not None)
+    return found if len(found) == len(booked) else frozenset()
+
+
 def reason_of(error: errors.PermanentError) -> str:
     """Return the text for the GPUNode: it begins with a `pods.Refusal`, whoever raised the error."""
     text = str(error)

@@ -71,6 +71,7 @@ class LateBinding:
         self._gpus: Mapping[GPUUID, ServedGPU] = {}
         self._suspended: str | None = "the node's GPUs are not known yet"
         self._withdrawn: Tokens = frozenset()
+        self._revised: Mapping[GPUUID, Numbers] | None = None
 
     async def open(self) -> None:
         """Read the ledger, if it has not been. Raises TemporaryError, and UnsupportedVersionError."""
@@ -95,6 +96,24 @@ class LateBinding:
         self._gpus = dict(gpus)
         self._suspended = suspended
         self._wake()
+
+    async def revise(self) -> None:
+        """Have no name resolve any more that gives other GPUs than its grant's, where the GPUs' numbers have changed.
+
+        kubelet starts containers without asking for a PreStart while it waits for this plugin. So this comes before
+        the plugin registers, and a PreStart lets a name resolve again. Raises TemporaryError.
+        """
+        numbers = {gpu: each.numbers for gpu, each in self._gpus.items()}
+        if numbers == self._revised:
+            return
+        await self.open()
+        # The names first: a PreStart has its grant stand before it lets a new one resolve.
+        names = await self._with.specifications.names()
+        granted = {each.nonce: each.grant for each in self._book.ledger.granted}
+        await self._with.specifications.restrict(
+            {nonce: decision.minors(granted.get(nonce), numbers) for nonce in names}
+        )
+        self._revised = numbers
 
     def tenants(self, gpu: GPUUID) -> tuple[Grant, ...]:
         """Return the grants that stand on a GPU, and those that are being made ready for it."""
@@ -147,7 +166,7 @@ class LateBinding:
                 reason = decision.reason_of(error)
                 self._with.publisher.refuse(holder.pod_uid, reason)
                 raise errors.PermanentError(reason) from error
-            await self._with.specifications.write(holder.nonce, self._numbers(grant), edits)
+            await self._write(holder.nonce, grant, edits)
 
     async def collect(self) -> tuple[Grant, ...]:
         """Drop what is proven to have ended, and files of what nobody knows. Returns the grants that ended."""
@@ -161,6 +180,13 @@ class LateBinding:
         await self._book.commit(lambda before: before.not_after(now).without(nonces))
         await self._sweep(evidence)
         return tuple(each.grant for each in garbage if each.grant is not None)
+
+    async def _write(self, nonce: Nonce, grant: Grant, edits: Edits) -> None:
+        numbers = self._numbers(grant)
+        await self._with.specifications.write(nonce, numbers, edits)
+        if self._numbers(grant) != numbers:
+            await self._with.specifications.remove({nonce})
+            raise _not_now("the GPUs' numbers have changed meanwhile")
 
     async def _evidence(self) -> Evidence:
         """Collect the evidence.

@@ -19,7 +19,7 @@ NOTHING = "/dev/null"
 
 _NUMBERS = frozenset({"major", "minor", "type"})
 """A runtime obeys a major number over the path; without one it asks the path on the host."""
-_GPU = re.compile(r"/dev/nvidia\d+")
+_GPU = re.compile(r"/dev/nvidia(\d+)")
 _BELOW_A_ROOT = re.compile(r"(?!/dev/)/.+(/dev/[^/]+)")
 """A node as the host has it where a driver container made it, and where the container has it."""
 _PATHS_OF_HOOKS = frozenset({"--link", "--path"})
@@ -40,6 +40,12 @@ def wrong(nodes: Iterable[Object], minor: int) -> str | None:
         return f"gives {' and '.join(gpus) or 'no device node'}, and the GPU is {wanted}"
     crossed = next((pair for pair in given if pair[0] != pair[1]), None)
     return None if crossed is None else f"gives {crossed[1]} as {crossed[0]}"
+
+
+def minors(nodes: Iterable[Object]) -> frozenset[int]:
+    """Return the minor numbers of the GPUs that nodes give, by where the container or the host has them."""
+    places = {place for node in nodes for place in _places(node)}
+    return frozenset(int(match[1]) for place in places if (match := _GPU.fullmatch(place)))
 
 
 def for_containers(edits: Object) -> Object:

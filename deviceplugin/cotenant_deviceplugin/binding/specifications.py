@@ -16,8 +16,8 @@ from cotenant_deviceplugin.binding.ledger import Nonce
 from cotenant_deviceplugin.mps.backend import Edits
 
 DELAY_SECONDS = 1.0
-(PREFIX, PARTIAL), SUFFIX, PARTIAL_SUFFIX = bases.OURS, ".json", ".partial"
-"""A runtime reads *.json and *.yaml alone, so it never sees a file that is half written."""
+(PREFIX, HIDDEN), SUFFIX, PARTIAL_SUFFIX, WITHDRAWN_SUFFIX = bases.OURS, ".json", ".partial", ".withdrawn"
+"""A runtime reads *.json and *.yaml alone, so it never sees a file that is half written, or withdrawn."""
 
 
 class Specifications(Protocol):
@@ -28,6 +28,12 @@ class Specifications(Protocol):
 
     async def names(self) -> frozenset[Nonce]:
         """Return what resolves now, or was about to. Raises TemporaryError."""
+
+    async def restrict(self, minors: Mapping[Nonce, Collection[int]]) -> None:
+        """Have none of these names resolve that gives other GPUs than those of its minor numbers.
+
+        It stays among the names: a container may run that was started with it. Raises TemporaryError.
+        """
 
     async def remove(self, nonces: Collection[Nonce]) -> None:
         """Have these names resolve no more. Raises TemporaryError."""
@@ -50,8 +56,12 @@ class SpecificationFiles:
         await asyncio.to_thread(self._write, nonce, dict(gpus), edits)
 
     async def names(self) -> frozenset[Nonce]:
-        """Nonces of our files, of half written ones too."""
+        """Nonces of our files, of half written and of withdrawn ones too."""
         return await asyncio.to_thread(self._names)
+
+    async def restrict(self, minors: Mapping[Nonce, Collection[int]]) -> None:
+        """Rename the files that give other GPUs, or that cannot be read."""
+        await asyncio.to_thread(self._restrict, dict(minors))
 
     async def remove(self, nonces: Collection[Nonce]) -> None:
         """Remove their files, if they are there."""
@@ -72,21 +82,32 @@ class SpecificationFiles:
         with _as_temporary(self._folder):
             return frozenset(
                 Nonce(path.name.removeprefix(start).removesuffix(end))
-                for start, end in ((PREFIX, SUFFIX), (PARTIAL, PARTIAL_SUFFIX))
+                for start, end in ((PREFIX, SUFFIX), (HIDDEN, PARTIAL_SUFFIX), (HIDDEN, WITHDRAWN_SUFFIX))
                 for path in self._folder.glob(f"{start}*{end}")
             )
+
+    def _restrict(self, minors: Mapping[Nonce, Collection[int]]) -> None:
+        for nonce, wanted in minors.items():
+            path = self._path(nonce)
+            with _as_temporary(self._folder), contextlib.suppress(FileNotFoundError):
+                if cdi.minors(path.read_bytes()) != frozenset(wanted):
+                    path.replace(self._withdrawn(nonce))
 
     def _remove(self, nonces: Collection[Nonce]) -> None:
         with _as_temporary(self._folder):
             for nonce in nonces:
                 self._path(nonce).unlink(missing_ok=True)
                 self._partial(nonce).unlink(missing_ok=True)
+                self._withdrawn(nonce).unlink(missing_ok=True)
 
     def _path(self, nonce: Nonce) -> Path:
         return self._folder / f"{PREFIX}{nonce}{SUFFIX}"
 
     def _partial(self, nonce: Nonce) -> Path:
-        return self._folder / f"{PARTIAL}{nonce}{PARTIAL_SUFFIX}"
+        return self._folder / f"{HIDDEN}{nonce}{PARTIAL_SUFFIX}"
+
+    def _withdrawn(self, nonce: Nonce) -> Path:
+        return self._folder / f"{HIDDEN}{nonce}{WITHDRAWN_SUFFIX}"
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cotenant_api import errors
+from cotenant_api.names import GPUUID
 from cotenant_deviceplugin import programs
 from cotenant_deviceplugin.binding import cdi
 
@@ -74,14 +75,19 @@ class Toolkit:
         self._places = places
         self._timeout_seconds = timeout_seconds
 
-    async def generate(self) -> cdi.Object:
-        """Return a specification in which each GPU is a device by its UUID.
+    async def generate(self, gpu: GPUUID | None = None) -> cdi.Object:
+        """Return a specification in which GPUs are devices by their UUIDs.
+
+        Args:
+            gpu: the one GPU to be in it, which needs toolkit 1.19; None: all.
 
         Raises:
             TemporaryError: there is no tool or no driver, or the tool fails; the message has the remedy.
         """
         found = await asyncio.to_thread(programs_of, self._places)
-        output = await self._run(command(self._places, found, dev_root=await asyncio.to_thread(self._dev_root)))
+        dev_root = await asyncio.to_thread(self._dev_root)
+        only = [] if gpu is None else [f"--device-id={gpu}"]
+        output = await self._run([*command(self._places, found, dev_root=dev_root), *only])
         try:
             made: Any = json.loads(output)
         except (ValueError, RecursionError) as error:

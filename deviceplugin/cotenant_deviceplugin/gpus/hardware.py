@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from cotenant_api.names import GPUUID, GPUModel, PodUID
@@ -37,6 +37,16 @@ class Device:
     sm_count: int
     compute_capability: str
     mig: bool = False
+
+
+def updated(known: Mapping[GPUUID, Device], listed: Mapping[GPUUID, Device]) -> dict[GPUUID, Device]:
+    """Return the known devices as the driver lists them now.
+
+    One that is not listed stays as it was, but without a minor number that another device has now.
+    """
+    taken = {device.minor for device in listed.values()}
+    kept = {uuid: replace(each, minor=None) if each.minor in taken else each for uuid, each in known.items()}
+    return {uuid: listed.get(uuid, each) for uuid, each in kept.items()}
 
 
 @dataclass(frozen=True, kw_only=True)

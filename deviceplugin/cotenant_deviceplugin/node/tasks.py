@@ -135,19 +135,30 @@ class Tasks:
         await self._look_at_driver()
 
     async def _look_at_driver(self) -> None:
-        """Which GPUs there are, and which of them a CDI specification knows."""
+        """Look which GPUs there are, and which of them a CDI specification knows."""
         of = self._of
         try:
             # Before anything of a GPU is changed: with an older driver none is to be.
             of.around.driver_fault = versions.unfit((await of.gpus.driver()).driver_version)
-            await self._know(await of.gpus.devices())
+            listed = await of.gpus.devices()
             driver = await of.gpus.driver()
         except errors.TemporaryError as error:
             of.driver_fault = str(error)
-            of.bases.forget()
+            of.bases.renew()
             of.offer()
             raise
         of.driver_fault = None
+        try:
+            await self._know(listed)
+        finally:
+            # What keeps a new GPU out is no fault of the others.
+            await self._look_for_specifications(driver)
+
+    async def _look_for_specifications(self, driver: hardware.Driver) -> None:
+        of = self._of
+        # Before anything that takes long: kubelet may start a container with what stands there.
+        of.offer()
+        await of.binding.revise()
         wanted = {gpu: Numbers.of(each) for gpu, each in of.devices.items() if not each.mig}
         look = await of.bases.look(wanted, driver.driver_version)
         of.around.specification_fault = look.reason if wanted and len(look.missing) == len(wanted) else None
@@ -156,11 +167,15 @@ class Tasks:
             of.machines.know(of.devices)
         of.offer()
 
-    async def _know(self, devices: Iterable[hardware.Device]) -> None:
-        """Get to know devices; a GPU that was known stays known: lost is not gone."""
-        found = {device.uuid: device for device in devices}
-        await self._of.health.know(found)
-        self._of.devices |= found
+    async def _know(self, listed: Iterable[hardware.Device]) -> None:
+        """Get to know devices; a GPU that was known stays known: lost is not gone.
+
+        Raises TemporaryError while what was stored of a new GPU's health cannot be read: it is not taken in then.
+        """
+        of, found = self._of, {device.uuid: device for device in listed}
+        of.devices |= hardware.updated(of.devices, found)
+        await of.health.know(found)
+        of.devices |= found
 
     async def _serve(self) -> None:
         of = self._of
