@@ -2,6 +2,8 @@
 
 import re
 
+import yaml
+
 from chart import rendering
 from cotenant_api import exposition, gpunode
 from cotenant_api.names import NodeName
@@ -68,3 +70,12 @@ def test_where_nothing_is_packed_no_alert_waits_for_the_extender() -> None:
     done = rendering.template("--set", "mode=Observe", *arguments)
     assert "CotenantNodeNotReady" in done.stdout
     assert "cotenant_extender_" not in done.stdout
+
+
+def test_while_nothing_is_shared_nobody_is_told_of_an_extender_or_of_processes_of_others() -> None:
+    values = ("metrics.prometheusRule.enabled=true", "mode=Observe")
+    done = rendering.template("--api-versions", rendering.MONITORING, *(f"--set={value}" for value in values))
+    (rule,) = (item for item in yaml.safe_load_all(done.stdout) if item and item["kind"] == "PrometheusRule")
+    named = {each["alert"] for each in rule["spec"]["groups"][0]["rules"]}
+    assert {"CotenantNodeNotReady", "CotenantXid"} <= named
+    assert not named & {"CotenantForeignProcess", "CotenantQueueStuck"}

@@ -1,5 +1,6 @@
 """A node's GPUs change while its agent works: one is new, or has other numbers than before."""
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -38,8 +39,7 @@ async def test_a_new_gpu_whose_health_cannot_be_read_takes_nothing_from_the_othe
     async with node.offering() as agent:
         file = folder / "state" / FILE
         kept = file.read_text()
-        file.unlink()
-        file.mkdir()
+        make_a_folder_of(file)
         add_gpu(node)
         await quick.until(lambda: f"driver: {file}: Is a directory" in caplog.text)
         await started(node, node.bind(gpus=(0,)))
@@ -50,6 +50,14 @@ async def test_a_new_gpu_whose_health_cannot_be_read_takes_nothing_from_the_othe
         file.write_text(kept)
         await node.kubelet.has_tokens(300)
         assert "a fault of the agent" not in caplog.text
+
+
+def make_a_folder_of(file: Path) -> None:
+    """Put a folder where a file was, which the agent may be writing meanwhile."""
+    while not file.is_dir():
+        file.unlink(missing_ok=True)
+        with contextlib.suppress(FileExistsError):
+            file.mkdir()
 
 
 async def names_of(node: WholeNode, number: int, gpu: int) -> tuple[str, ...]:

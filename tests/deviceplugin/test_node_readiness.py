@@ -104,3 +104,14 @@ def test_what_an_admin_must_change_is_told_first() -> None:
 def test_a_policy_that_shares_nothing_is_no_fault_and_closes_all_shares() -> None:
     observing = around(offering=False)
     assert (readiness.fault(observing), readiness.closed(observing)) == (None, "the PackingPolicy offers no shares")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"foreign": ("nvidia.com/gpu",)}, {"driver_fault": "too old"}, {"container_runtime": "containerd://1.7.1"}],
+)
+def test_what_stands_in_the_way_of_sharing_is_no_fault_where_nothing_is_shared(changes: dict[str, object]) -> None:
+    observing = around(offering=False, **changes)
+    assert readiness.fault(observing) is None
+    assert readiness.obstacle(observing) == readiness.fault(around(**changes))
+    assert readiness.closed(observing) is not None

@@ -25,7 +25,7 @@ class Questions:
         metrics: as Prometheus reads them, by who asks.
         readers: who may read metrics that name tenants.
         unwell: why the agent should be restarted; None: it should not.
-        unready: why the node offers no shares; None: it does.
+        unready: why the agent does not work yet; None: it does.
     """
 
     metrics: Callable[[exposition.Audience], bytes]

@@ -22,6 +22,7 @@ from cotenant_deviceplugin.node import http, liveness, lock
 from cotenant_deviceplugin.node.agent import LOG, NodeAgent, Outside
 from cotenant_deviceplugin.node.settings import Settings
 from cotenant_deviceplugin.node.tasks import Tasks
+from cotenant_deviceplugin.publishing import readiness
 from cotenant_deviceplugin.retry import Retry
 
 LOCK = "agent.lock"
@@ -120,7 +121,8 @@ def questions(agent: NodeAgent) -> http.Questions:
         ready = conditions.find(current.conditions, gpunode.READY) if current else None
         if ready is None or not agent.agent.ready.is_set():
             return "the GPUNode has not been written yet"
-        return None if ready.status is conditions.Status.TRUE else f"{ready.reason}: {ready.message}"
+        # What is wrong with the node is told there: another pod of ours would not mend it, and an update go no further.
+        return f"{ready.reason}: {ready.message}" if ready.reason == readiness.Reason.KUBELET_UNREACHABLE else None
 
     readers = exposition.Readers.by(agent.settings.metrics_token_file, field="--metrics-token-file")
     return http.Questions(metrics=agent.metrics.text, unwell=unwell, unready=unready, readers=readers)

@@ -54,7 +54,19 @@ class Verdict:
 
 
 def fault(around: Surroundings) -> Verdict | None:
-    """Why there are no shares; None: there are. What an admin must change comes before what passes by itself."""
+    """Why the node is not ready; None: it is. What an admin must change comes before what passes by itself.
+
+    Where the policy offers no shares, what stands in the way of them is no fault: NVIDIA's own plugin is meant to be
+    there.
+    """
+    found = obstacle(around) if around.offering else None
+    if found is None and around.kubelet_fault is not None:
+        return Verdict(Reason.KUBELET_UNREACHABLE, around.kubelet_fault)
+    return found
+
+
+def obstacle(around: Surroundings) -> Verdict | None:
+    """Return what an admin must change before the node can share its GPUs; None: nothing."""
     if around.foreign:
         remedy = "remove it from this node, or the label cotenant.dev/gpu"
         return Verdict(Reason.FOREIGN_DEVICE_PLUGIN, f"{' and '.join(around.foreign)} hands out these GPUs: {remedy}")
@@ -65,8 +77,6 @@ def fault(around: Surroundings) -> Verdict | None:
         return Verdict(Reason.NO_CDI, lacking)
     if around.specification_fault is not None:
         return Verdict(Reason.NO_CDI, around.specification_fault)
-    if around.kubelet_fault is not None:
-        return Verdict(Reason.KUBELET_UNREACHABLE, around.kubelet_fault)
     return None
 
 
@@ -75,8 +85,8 @@ def closed(around: Surroundings) -> str | None:
 
     Not because of kubelet: it cannot ask while it is not there.
     """
-    found = fault(around)
-    if found is not None and found.reason is not Reason.KUBELET_UNREACHABLE:
+    found = obstacle(around)
+    if found is not None:
         return f"{found.reason}: {found.message}"
     if around.lacking_labels:
         return f"the Node does not carry {' and '.join(around.lacking_labels)}"

@@ -189,8 +189,14 @@ def _verdict(observed: Observed) -> readiness.Verdict:
         return found
     count = len(machine.devices)
     kind = "simulated GPU" if machine.simulated else "GPU"
-    offers = "" if around is None or around.offering else "; the PackingPolicy offers no shares"
+    offers = "" if around is None or around.offering else f"; the PackingPolicy offers no shares{_in_the_way(around)}"
     return readiness.Verdict(readiness.Reason.AGENT_READY, f"{count} {kind}{'' if count == 1 else 's'}{offers}")
+
+
+def _in_the_way(around: readiness.Surroundings) -> str:
+    """Return what would keep the node from sharing its GPUs if the policy had it do so."""
+    found = readiness.obstacle(around)
+    return "" if found is None else f", and in the way of any is {found.reason}: {found.message}"
 
 
 def _kept(observed: Observed, before: gpunode.Status, live: Collection[pods.BoundPod]) -> tuple[gpunode.GPU, ...]:
