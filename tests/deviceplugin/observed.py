@@ -4,6 +4,7 @@ from cotenant_api.gpunode import MPS, Mode
 from cotenant_deviceplugin.gpus.hardware import ComputeMode
 from cotenant_deviceplugin.mps import supervision
 from cotenant_deviceplugin.mps.backend import Server
+from cotenant_deviceplugin.mps.seen import Seen
 
 POLICY = supervision.Policy()
 DAEMON = 50
@@ -45,7 +46,7 @@ class GPU:
         """Observe, so many seconds after the last time; `others`: processes beside the server's clients."""
         self.now += after
         processes = frozenset({*others, *server.clients, *([] if server.pid is None else [server.pid])})
-        seen = supervision.Seen(server=server, compute_mode=mode, processes=processes, event=event, own=own)
+        seen = Seen(server=server, compute_mode=mode, processes=processes, event=event, own=own)
         decision = supervision.decide(self.state, seen, self.wanted, now=self.now, policy=self.policy)
         self.state = decision.state
         return decision

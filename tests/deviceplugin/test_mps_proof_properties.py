@@ -9,6 +9,7 @@ from cotenant_api.gpunode import MPS, Mode
 from cotenant_deviceplugin.gpus.hardware import ComputeMode
 from cotenant_deviceplugin.mps import proof, supervision
 from cotenant_deviceplugin.mps.backend import Server
+from cotenant_deviceplugin.mps.seen import Seen
 from cotenant_deviceplugin.mps.steps import EvictStayers, TerminateClients
 from deviceplugin.observed import GPU, STOPPED, active, at_fault
 
@@ -24,7 +25,7 @@ OTHERS = st.frozensets(st.integers(min_value=2, max_value=5), max_size=3)
 class Step:
     """One observation, and what is wanted then."""
 
-    seen: supervision.Seen
+    seen: Seen
     wanted: Mode | None
     after: float
 
@@ -45,7 +46,7 @@ def unproven(draw: st.DrawFn) -> list[Step]:
     steps = []
     for index in range(vacant + occupied):
         server = _server(draw, occupied=index >= vacant)
-        seen = supervision.Seen(
+        seen = Seen(
             server=replace(server, faults=draw(LINES)),
             compute_mode=draw(st.sampled_from([ComputeMode.EXCLUSIVE_PROCESS, *ComputeMode])),
             processes=frozenset({RESIDENT}) if index >= vacant else frozenset(),

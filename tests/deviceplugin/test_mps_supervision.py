@@ -219,15 +219,35 @@ def test_server_that_ends_together_with_its_daemon_is_no_fault_of_its_clients(lo
 
 
 @pytest.mark.parametrize("unasked", [NO_DAEMON, Server(state=MPS.STARTING, reason="did not answer", daemon=DAEMON)])
-def test_who_holds_a_gpu_whose_daemon_cannot_be_asked_is_not_in_the_way(unasked: Server) -> None:
+def test_who_holds_a_gpu_whose_daemon_cannot_be_asked_is_in_the_way_unless_a_server_is_among_them(
+    unasked: Server,
+) -> None:
     """A fresh agent does not know the server: those that NVML lists may be the server and its clients."""
     gpu = GPU()
-    for _ in range(10):
-        decision = gpu.see(unasked, 100, 1, 2, after=30)
-        assert (decision.ready, decision.actions, decision.published) == (False, (), unasked.state)
-        assert decision.blocking == pids()
-        assert decision.reason == f"{unasked.reason}; used by 1, 2, 100"
+    decision = gpu.see(unasked, 100, 1, 2)
+    assert (decision.ready, decision.actions, decision.published) == (False, (), unasked.state)
+    assert (decision.blocking, decision.answered) == (pids(1, 2, 100), False)
+    assert decision.reason == f"{unasked.reason}; used by 1, 2, 100"
     assert gpu.see(active(1, 2)).ready
+
+
+@pytest.mark.parametrize("unasked", [NO_DAEMON, Server(state=MPS.STARTING, reason="did not answer", daemon=DAEMON)])
+def test_clients_of_a_known_server_whose_daemon_cannot_be_asked_are_not_in_the_way(unasked: Server) -> None:
+    gpu = GPU()
+    gpu.see(active(1))
+    assert gpu.see(replace(unasked, pid=100), 1).blocking == pids()
+
+
+@pytest.mark.parametrize("mode", [ComputeMode.DEFAULT, ComputeMode.PROHIBITED])
+def test_who_holds_a_shared_gpu_without_its_server_is_in_the_way_of_its_compute_mode(mode: ComputeMode) -> None:
+    gpu = GPU()
+    assert gpu.see(STOPPED, 9, mode=mode).blocking == pids(9)
+    beside = gpu.see(active(1), 9, mode=mode)
+    assert (beside.ready, beside.blocking) == (False, pids(9))
+
+
+def test_the_tenant_of_a_whole_gpu_is_not_in_the_way_of_its_compute_mode() -> None:
+    assert GPU(WHOLE).see(STOPPED, 7).blocking == pids()
 
 
 def test_who_holds_the_gpu_while_its_server_initializes_is_in_the_way() -> None:

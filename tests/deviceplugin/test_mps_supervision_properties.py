@@ -10,6 +10,7 @@ from cotenant_api.gpunode import MPS, Mode
 from cotenant_deviceplugin.gpus.hardware import ComputeMode
 from cotenant_deviceplugin.mps import steps, supervision
 from cotenant_deviceplugin.mps.backend import Server
+from cotenant_deviceplugin.mps.seen import Seen
 from mps_kit import active, exchanges, heard, programs
 
 POLICY = supervision.Policy()
@@ -33,7 +34,7 @@ def servers(draw: st.DrawFn) -> Server:
 
 FATAL = tuple(active.kept("580.159.04")["fatal"])
 SEEN = st.builds(
-    supervision.Seen,
+    Seen,
     server=servers(),
     compute_mode=st.sampled_from(list(ComputeMode)),
     processes=st.frozensets(st.integers(min_value=1, max_value=4), max_size=2),
@@ -45,8 +46,8 @@ HISTORY = st.lists(st.tuples(SEEN, WANTED, st.floats(min_value=0, max_value=70))
 
 
 def decided(
-    history: list[tuple[supervision.Seen, Mode | None, float]],
-) -> list[tuple[supervision.Seen, Mode | None, supervision.Decision]]:
+    history: list[tuple[Seen, Mode | None, float]],
+) -> list[tuple[Seen, Mode | None, supervision.Decision]]:
     """One supervisor's decisions."""
     state, now, made = supervision.State(), 1000.0, []
     for seen, wanted, after in history:
@@ -81,7 +82,7 @@ def test_a_server_is_seen_in_each_state_and_each_driver_is_there() -> None:
 
 @given(HISTORY)
 def test_nothing_is_changed_under_a_process_that_uses_the_gpu(
-    history: list[tuple[supervision.Seen, Mode | None, float]],
+    history: list[tuple[Seen, Mode | None, float]],
 ) -> None:
     changes = steps.StartServer | steps.StopServer | steps.SetComputeMode
     for seen, _, decision in decided(history):
@@ -90,7 +91,7 @@ def test_nothing_is_changed_under_a_process_that_uses_the_gpu(
 
 @given(HISTORY)
 def test_shared_gpu_is_ready_only_behind_an_active_server_and_a_closed_mode(
-    history: list[tuple[supervision.Seen, Mode | None, float]],
+    history: list[tuple[Seen, Mode | None, float]],
 ) -> None:
     for seen, wanted, decision in decided(history):
         if wanted is Mode.SHARED and decision.ready:
@@ -101,7 +102,7 @@ def test_shared_gpu_is_ready_only_behind_an_active_server_and_a_closed_mode(
 
 @given(HISTORY)
 def test_whole_gpu_is_ready_only_without_a_server(
-    history: list[tuple[supervision.Seen, Mode | None, float]],
+    history: list[tuple[Seen, Mode | None, float]],
 ) -> None:
     for seen, wanted, decision in decided(history):
         if wanted is Mode.WHOLE and decision.ready:
@@ -110,7 +111,7 @@ def test_whole_gpu_is_ready_only_without_a_server(
 
 @given(HISTORY)
 def test_what_is_not_ready_says_why_or_does_something(
-    history: list[tuple[supervision.Seen, Mode | None, float]],
+    history: list[tuple[Seen, Mode | None, float]],
 ) -> None:
     for _, _, decision in decided(history):
         assert decision.ready or decision.reason or decision.actions
@@ -118,7 +119,7 @@ def test_what_is_not_ready_says_why_or_does_something(
 
 @given(HISTORY)
 def test_only_clients_of_the_server_are_ended_through_it_and_only_whom_a_fault_hit_is_named_for_eviction(
-    history: list[tuple[supervision.Seen, Mode | None, float]],
+    history: list[tuple[Seen, Mode | None, float]],
 ) -> None:
     for seen, _, decision in decided(history):
         for action in decision.actions:
@@ -130,7 +131,7 @@ def test_only_clients_of_the_server_are_ended_through_it_and_only_whom_a_fault_h
 
 @given(HISTORY)
 def test_server_that_initializes_is_waited_for_and_only_it(
-    history: list[tuple[supervision.Seen, Mode | None, float]],
+    history: list[tuple[Seen, Mode | None, float]],
 ) -> None:
     for seen, _, decision in decided(history):
         if decision.starts:
@@ -140,7 +141,7 @@ def test_server_that_initializes_is_waited_for_and_only_it(
 
 @given(st.lists(st.floats(min_value=0.1, max_value=5), min_size=60, max_size=60))
 def test_server_that_never_gets_ready_is_replaced_within_a_bound(pauses: list[float]) -> None:
-    stuck = supervision.Seen(
+    stuck = Seen(
         server=Server(state=MPS.STARTING, pid=100, reason="server 100 says INITIALIZING", initializes=True),
         compute_mode=ComputeMode.EXCLUSIVE_PROCESS,
     )

@@ -287,6 +287,59 @@ async def test_a_tenant_that_holds_a_gpu_without_a_server_is_asked_to_go_until_i
         await quick.until(lambda: wanted(node) == set())
 
 
+SILENT = Server(state=gpunode.MPS.STARTING, reason="did not answer", daemon=50)
+NO_DAEMON = Server(state=gpunode.MPS.STOPPED, reason="no MPS control daemon")
+
+
+@pytest.mark.parametrize("unasked", [SILENT, NO_DAEMON, replace(SILENT, pid=900)])
+async def test_a_tenant_that_holds_a_gpu_alone_is_asked_to_go_though_its_daemon_does_not_answer(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, unasked: Server
+) -> None:
+    """A tenant can keep the daemon from answering, and end it: neither may hide that it has the GPU without limits."""
+    monkeypatch.setattr(holding, "EVICT_SECONDS", 0.5)
+    node = WholeNode(folder)
+    async with node.offering():
+        await started(node, node.bind())
+        node.run_process(51, UID)
+        node.gpus.processes[node.first] = {51: 100}
+        node.mps.put(node.first, unasked)
+        await quick.until(lambda: wanted(node) == {gpunode.EvictionReason.BLOCKS_RECOVERY})
+
+
+@pytest.mark.parametrize("server", [None, "00000000-0000-4000-8000-00000000d5e7"])
+async def test_clients_of_a_server_that_a_fresh_agent_does_not_know_are_not_asked_to_go(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, server: str | None
+) -> None:
+    """The server is a process of the host, or of the pod of MPS daemons."""
+    monkeypatch.setattr(holding, "EVICT_SECONDS", 0.5)
+    node = WholeNode(folder)
+    async with node.offering():
+        await started(node, node.bind())
+        node.run_process(51, UID)
+        node.run_process(901, server)
+        node.gpus.processes[node.first] = {51: 100, 901: 66}
+        node.mps.put(node.first, SILENT)
+        asked = node.mps.asked[node.first]
+        await quick.until(lambda: node.mps.asked[node.first] > asked + 3)
+        assert wanted(node) == set()
+
+
+async def test_a_tenant_that_goes_round_a_server_that_serves_is_asked_to_go_where_the_compute_mode_lets_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "EVICT_SECONDS", 0.5)
+    node = WholeNode(folder)
+    async with node.offering():
+        for number in (1, 2):
+            await started(node, node.bind(number))
+            node.run_process(50 + number, CONTAINER_UID.format(number))
+        node.gpus.states[node.first] = hardware.Readings(compute_mode=hardware.ComputeMode.DEFAULT)
+        node.gpus.processes[node.first] = {51: 100, 52: 100}
+        node.mps.put(node.first, replace(node.mps.servers[node.first], clients=(51,)))
+        await quick.until(lambda: bool(wanted(node)))
+        assert [tenant.get("evict") for tenant in node.gpu()["tenants"]] == [None, "BlocksGPURecovery"]
+
+
 async def test_nobody_is_asked_to_go_by_a_decision_that_stands_no_longer(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

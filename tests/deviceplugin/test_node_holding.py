@@ -1,9 +1,14 @@
 """Who has held a GPU without a server for too long."""
 
+import pytest
+
 from cotenant_api.names import PodUID
+from cotenant_deviceplugin.gpus.processes import Owned
 from cotenant_deviceplugin.node import holding
 
 P, Q = PodUID("p"), PodUID("q")
+DAEMONS = PodUID("mps")
+NOBODY = frozenset[int]()
 
 
 class GPU:
@@ -47,3 +52,16 @@ def test_who_is_seen_once_now_and_then_is_not_in_the_way() -> None:
     for _ in range(100):
         gpu.see(P)
         assert gpu.see() == []
+
+
+def test_tenants_alone_hold_a_gpu_without_a_server_whether_its_daemon_answers_or_not() -> None:
+    """The server is no tenant's process, and holds the GPU where it has clients."""
+    holders = Owned({5: P}, NOBODY, gone=frozenset({6}))
+    for answered in (True, False):
+        assert holding.without_server(holders, {P, Q}, answered=answered) == {P}
+
+
+@pytest.mark.parametrize("beside", [Owned({5: P}, frozenset({6}), NOBODY), Owned({5: P, 6: DAEMONS}, NOBODY, NOBODY)])
+def test_beside_a_process_that_may_be_the_server_tenants_may_be_its_clients(beside: Owned) -> None:
+    assert holding.without_server(beside, {P, Q}, answered=False) == frozenset()
+    assert holding.without_server(beside, {P, Q}, answered=True) == {P}

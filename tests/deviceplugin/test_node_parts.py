@@ -1,7 +1,7 @@
 """Parts of the node agent by themselves: what they do when something is in the way."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pytest
@@ -36,7 +36,7 @@ def sampling(
     gpus: MemoryGPUs,
     proc: Path,
     *,
-    ours: tuple[int, ...] = (),
+    ours: Collection[int] = (),
     clients: tuple[int, ...] = (),
     monotonic: Callable[[], float] = lambda: 0.0,
 ) -> usage.Sampled:
@@ -147,6 +147,21 @@ async def test_the_pod_of_a_process_that_has_ended_is_remembered(tmp_path: Path)
     assert await sampled.pods_of([5]) == {5: UID}
     (tmp_path / "5" / "cgroup").unlink()
     assert await sampled.pods_of([5, 6]) == {5: UID}
+
+
+@pytest.mark.parametrize("ours", [True, False])
+async def test_a_process_of_no_pod_that_has_the_pid_of_a_pods_is_not_taken_for_it(tmp_path: Path, ours: bool) -> None:
+    """It lives, as a process of the host or as one that the agent knows for its own."""
+    own = set[int]()
+    sampled = sampling(MemoryGPUs(1), tmp_path, ours=own)
+    cgroup(tmp_path, 5, UID)
+    assert await sampled.pods_of([5]) == {5: UID}
+    cgroup(tmp_path, 5, None)
+    own |= {5} if ours else set()
+    assert await sampled.pods_of([5]) == {}
+    (tmp_path / "5" / "cgroup").unlink()
+    own.clear()
+    assert await sampled.pods_of([5]) == {}
 
 
 async def test_the_pods_of_all_processes_of_the_host_are_alive(tmp_path: Path) -> None:

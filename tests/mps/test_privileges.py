@@ -11,13 +11,16 @@ import shutil
 import socket
 import struct
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cotenant_api import gpunode
-from cotenant_deviceplugin.mps import client_pipe, layout, presence, versions
+from cotenant_api.names import GPUUID
+from cotenant_deviceplugin.gpus.hardware import ComputeMode
+from cotenant_deviceplugin.mps import client_pipe, layout, presence, supervision, supervisor, versions
 from mps_kit import programs
 from mps_kit.place import GPU, Place
 from node_kit import quick
@@ -94,6 +97,32 @@ async def test_a_connection_that_says_nothing_keeps_all_others_waiting_while_it_
         assert held.state is not gpunode.MPS.ACTIVE
         assert "did not answer" in (held.reason or "")
     assert (await backend.observe(GPU)).pid == pid
+
+
+class Held:
+    """A driver that lists one process on the GPU."""
+
+    async def look(self, _: GPUUID) -> supervisor.Look:
+        """It is no server's."""
+        return supervisor.Look(compute_mode=ComputeMode.EXCLUSIVE_PROCESS, processes=frozenset({4711}))
+
+    async def set_compute_mode(self, _: GPUUID, mode: ComputeMode) -> None:
+        """It is not to be set."""
+        raise AssertionError(mode)
+
+
+@pytest.mark.parametrize("initializes", [False, True])
+async def test_a_connection_that_says_nothing_hides_nobody_who_holds_the_gpu(serving: Place, initializes: bool) -> None:
+    backend = serving.backend(timeout_seconds=1)
+    if initializes:
+        await backend.start(GPU)
+    policy = supervision.Policy()
+    gpu = supervisor.Supervisor(GPU, backend=backend, driver=Held(), monotonic=time.monotonic, policy=policy)
+    before = await gpu.step(gpunode.Mode.SHARED)
+    assert (before.blocking, before.answered) == (frozenset({4711}), True)
+    with _connected(serving):
+        held = await gpu.step(gpunode.Mode.SHARED)
+    assert (held.blocking, held.answered) == (frozenset({4711}), False)
 
 
 async def test_a_command_that_is_too_long_ends_the_daemon(serving: Place) -> None:

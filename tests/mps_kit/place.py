@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from cotenant_api.names import GPUUID
-from cotenant_deviceplugin.mps import daemon, layout, v2
+from cotenant_deviceplugin.mps import control, daemon, layout, v2
 from mps_kit import session
 from mps_kit.programs import ServerProgram
 
@@ -58,9 +58,10 @@ class Place:
             first_backoff_seconds=0.01,
         )
 
-    def backend(self) -> v2.MPSv2:
-        """The product's."""
-        return v2.MPSv2(self.root, cuda_version="13.0", program=("env", *self._words(), *self.program.command))
+    def backend(self, *, timeout_seconds: float = control.ANSWER_SECONDS) -> v2.MPSv2:
+        """The product's, which waits so long for an answer."""
+        program = ("env", *self._words(), *self.program.command)
+        return v2.MPSv2(self.root, cuda_version="13.0", program=program, timeout_seconds=timeout_seconds)
 
     @contextlib.contextmanager
     def daemon(self) -> Iterator[session.Daemon]:

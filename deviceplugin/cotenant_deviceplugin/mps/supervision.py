@@ -15,6 +15,7 @@ from cotenant_api import gpunode
 from cotenant_deviceplugin.gpus.hardware import ComputeMode
 from cotenant_deviceplugin.mps import proof, steps
 from cotenant_deviceplugin.mps.backend import Server
+from cotenant_deviceplugin.mps.seen import Seen
 
 _COMPUTE_MODE: Final[Mapping[gpunode.Mode, ComputeMode]] = {
     gpunode.Mode.SHARED: ComputeMode.EXCLUSIVE_PROCESS,
@@ -47,30 +48,6 @@ class Policy:
     proving_observations: int = 3
     first_backoff_seconds: float = 1.0
     longest_backoff_seconds: float = 30.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seen:
-    """One observation.
-
-    Attributes:
-        processes: PIDs of all that hold the GPU by NVML, server and clients included.
-        before: what its compute mode was before it was first set; None: what it is.
-        event: whether the driver has told of a critical event since the last observation.
-        own: PIDs of clients whose end proves nothing: the agent's own, and those that it ended.
-    """
-
-    server: Server
-    compute_mode: ComputeMode
-    processes: frozenset[int] = frozenset()
-    before: ComputeMode | None = None
-    event: bool = False
-    own: frozenset[int] = frozenset()
-
-    @property
-    def users(self) -> frozenset[int]:
-        """Whoever uses the GPU beside the server itself."""
-        return (self.processes | frozenset(self.server.clients)) - {self.server.pid}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,8 +106,10 @@ class Decision:
         fault: one that began with this observation.
         unproven: lines of the daemon's output that told of a fault, and that nothing has proven in time.
         starts: whether its server starts, so that it may be ready soon.
-        blocking: PIDs that hold the GPU and keep its server from starting. Whose they are, and how long that may last,
-            is for others to say.
+        blocking: PIDs that hold the GPU without its server, and keep it from serving. Whose they are, and how long that
+            may last, is for others to say.
+        answered: False: the daemon does not answer, so a server that nobody knows may be among `blocking`, and the
+            others its clients.
     """
 
     state: State
@@ -142,6 +121,7 @@ class Decision:
     unproven: tuple[str, ...] = ()
     starts: bool = False
     blocking: frozenset[int] = frozenset()
+    answered: bool = True
 
 
 def decide(state: State, seen: Seen, wanted: gpunode.Mode | None, *, now: float, policy: Policy) -> Decision:
@@ -314,6 +294,8 @@ def _compute_mode(seen: Seen, mode: gpunode.Mode, policy: Policy) -> Decision | 
     if not policy.manage_compute_mode:
         return decision if seen.compute_mode is ComputeMode.PROHIBITED else None
     if seen.users:
+        blocking = seen.bypassing if mode is gpunode.Mode.SHARED else frozenset[int]()
+        decision = replace(decision, blocking=blocking, answered=seen.answered)
         return replace(decision, reason=f"{decision.reason}, {_in_the_way(seen)}")
     return replace(decision, actions=(steps.SetComputeMode(mode=needed),))
 
@@ -329,15 +311,10 @@ def _start(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
 
 
 def _blocked(state: State, seen: Seen) -> Decision:
-    """Return the wait for whoever holds the GPU without a server: a tenant that does so has no limit, and must go.
-
-    Nobody is in the way before the daemon has answered: until then, whoever holds the GPU may be a client.
-    """
-    if not seen.server.absent and not seen.server.initializes:
-        reason = f"{seen.server.reason}; {_in_the_way(seen)}"
-        return Decision(state=state, published=seen.server.state, reason=reason)
-    reason = _in_the_way(seen)
-    return Decision(state=state, published=seen.server.state, reason=reason, blocking=seen.users)
+    """Return the wait for whoever holds the GPU without a server: a tenant that does so has no limit, and must go."""
+    reason = _in_the_way(seen) if seen.answered else f"{seen.server.reason}; {_in_the_way(seen)}"
+    decision = Decision(state=state, published=seen.server.state, reason=reason)
+    return replace(decision, blocking=seen.bypassing, answered=seen.answered)
 
 
 def _restart(state: State, reason: str | None, now: float, policy: Policy) -> Decision:
@@ -366,7 +343,7 @@ def _waiting(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
 
     A server that initializes has no clients yet. Whoever holds the GPU meanwhile keeps it from getting ready.
     """
-    if seen.server.initializes and seen.users:
+    if seen.bypassing:
         return _blocked(state, seen)
     since = now if state.starting_since is None else state.starting_since
     late = now - since >= policy.starting_seconds and not seen.users

@@ -13,6 +13,7 @@ from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus.hardware import ComputeMode
 from cotenant_deviceplugin.mps import steps, supervision
 from cotenant_deviceplugin.mps.backend import Backend
+from cotenant_deviceplugin.mps.seen import Seen
 
 MAX_STEPS: Final = 6
 """Further changes in one call of `settle`: more than any change of modes needs."""
@@ -135,7 +136,7 @@ class Supervisor:
         own = look.own | self._ended
         self._ended &= frozenset(server.clients)
         self._heeded &= self._ended
-        seen = supervision.Seen(
+        seen = Seen(
             server=server,
             compute_mode=look.compute_mode,
             processes=look.processes,

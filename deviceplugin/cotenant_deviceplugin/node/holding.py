@@ -8,8 +8,24 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from cotenant_api.names import PodUID
+from cotenant_deviceplugin.gpus.processes import Owned
 
 EVICT_SECONDS = 30.0
+
+
+def without_server(holders: Owned, tenants: Collection[PodUID], *, answered: bool) -> frozenset[PodUID]:
+    """Return the tenants of a GPU that hold the GPU without its MPS server.
+
+    Args:
+        holders: the processes that hold the GPU and are no known clients, by owner.
+        tenants: pods that the GPU was granted to.
+        answered: whether the control daemon says who the clients are. While it does not, a process that is no tenant's
+            may be the server, and all the others its clients. Without such a process there is no server.
+    """
+    pods = frozenset(holders.pods.values())
+    if not answered and (holders.foreign or not pods.issubset(tenants)):
+        return frozenset()
+    return pods.intersection(tenants)
 
 
 @dataclass(frozen=True)

@@ -228,17 +228,17 @@ class Tasks:
     async def _look_at_holders(self, gpu: GPUUID, decision: supervision.Decision) -> None:
         """Have those evicted that have held a GPU without a server for long, in one go or again and again."""
         of = self._of
-        if decision.published in {gpunode.MPS.ACTIVE, gpunode.MPS.NOT_USED}:
+        if decision.ready or decision.published is gpunode.MPS.NOT_USED:
             self._held.pop(gpu, None)
             return
-        owners = await of.sampled.pods_of(decision.blocking) if decision.blocking else {}
-        pods = self._tenants_of(gpu, owners.values())
+        holders = await of.sampled.owned(decision.blocking)
+        pods = holding.without_server(holders, self._tenants_of(gpu), answered=decision.answered)
         self._held[gpu] = self._held.get(gpu, holding.NOBODY).looked(pods, time.monotonic())
         if named := self._held[gpu].in_the_way():
             self._in_the_way(gpu, named)
 
-    def _tenants_of(self, gpu: GPUUID, owners: Iterable[PodUID]) -> frozenset[PodUID]:
-        return frozenset(owners) & {grant.pod_uid for grant in self._of.binding.tenants(gpu)}
+    def _tenants_of(self, gpu: GPUUID) -> frozenset[PodUID]:
+        return frozenset(grant.pod_uid for grant in self._of.binding.tenants(gpu))
 
     def _in_the_way(self, gpu: GPUUID, pods: frozenset[PodUID]) -> None:
         leaving = self._leaving()
@@ -327,7 +327,7 @@ class Tasks:
             # As others were waited for since, what it was decided by may have changed.
             owners = await of.sampled.pods_of(self._stayers(gpu))
             if stayers := self._stayers(gpu):
-                self._in_the_way(gpu, self._tenants_of(gpu, (owners[pid] for pid in stayers & owners.keys())))
+                self._in_the_way(gpu, self._tenants_of(gpu) & {owners[pid] for pid in stayers & owners.keys()})
         if decision.fault is not None:
             self._retry.log.error("%s: %s", gpu, decision.fault.reason)
 

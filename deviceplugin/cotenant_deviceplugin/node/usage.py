@@ -1,7 +1,8 @@
 """What the GPUs do, sampled at most every few seconds for all who ask, with the owner of each process.
 
 A PID outlives its process in the driver's answer for a moment, and may by then be another's: a process of no pod is
-counted only when two samples in a row show it, and one that is gone never.
+counted only when two samples in a row show it, and one that is gone never. Whose an ended process was is remembered
+until its PID is that of a process of no pod.
 """
 
 import asyncio
@@ -95,19 +96,26 @@ class Sampled:
         here = {each.pid for each in usage.processes}
         return {pid: owned.pods.get(pid) for pid in here & (owned.pods.keys() | owned.foreign)}
 
-    async def pods_of(self, pids: Iterable[int]) -> dict[int, PodUID]:
+    async def pods_of(self, pids: Iterable[int]) -> Mapping[int, PodUID]:
         """Return the pods of processes that may have ended: as they are, else as they were."""
+        return (await self.owned(pids)).pods
+
+    async def owned(self, pids: Iterable[int]) -> Owned:
+        """Return the owners of processes. One that has ended is still its pod's, as far as that is remembered."""
         wanted = frozenset(pids)
-        living = (await asyncio.to_thread(self._processes.owned, wanted, ours=self._ours())).pods
-        self._remember(living)
-        return {pid: owner for pid in wanted if (owner := living.get(pid) or self._remembered.get(pid)) is not None}
+        if not wanted:
+            return Owned({}, frozenset(), frozenset())
+        now = await asyncio.to_thread(self._processes.owned, wanted, ours=self._ours())
+        self._remember(now)
+        ended = {pid: owner for pid in now.gone if (owner := self._remembered.get(pid)) is not None}
+        return Owned({**now.pods, **ended}, now.foreign, now.gone - ended.keys())
 
     async def _take(self) -> Mapping[GPUUID, hardware.Usage]:
         measured, owned = await self._measured(await self._gpus.usage())
         # What the agent itself does is left out with what has ended: afterwards nobody could tell whose it was.
         shown = owned.pods.keys() | (owned.foreign & self._foreign)
         self._owners, self._foreign = owned.pods, owned.foreign
-        self._remember(owned.pods)
+        self._remember(owned)
         return {gpu: _only(each, shown) for gpu, each in measured.items()}
 
     async def _measured_of(self, gpu: GPUUID) -> tuple[hardware.Usage, Owned]:
@@ -121,8 +129,11 @@ class Sampled:
         pids = {process.pid for each in measured.values() for process in each.processes}
         return measured, await asyncio.to_thread(self._processes.owned, pids, ours=self._ours())
 
-    def _remember(self, owners: Mapping[int, PodUID]) -> None:
-        for pid, owner in owners.items():
+    def _remember(self, owned: Owned) -> None:
+        """Remember the pods of processes, and forget PIDs that are now those of processes of no pod."""
+        for pid in (*owned.foreign, *self._ours()):
+            self._remembered.pop(pid, None)
+        for pid, owner in owned.pods.items():
             self._remembered[pid] = owner
             self._remembered.move_to_end(pid)
         while len(self._remembered) > REMEMBERED_PROCESSES:
