@@ -1,6 +1,7 @@
 """The whole agent of one node, from kubelet's socket to the CDI specification and the GPUNode."""
 
 import asyncio
+import functools
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -306,6 +307,64 @@ async def test_a_tenant_that_holds_a_gpu_alone_is_asked_to_go_though_its_daemon_
         await quick.until(lambda: wanted(node) == {gpunode.EvictionReason.BLOCKS_RECOVERY})
 
 
+def named(node: WholeNode) -> dict[str, str | None]:
+    """Why each tenant of the first GPU is to be evicted."""
+    return {tenant["pod"]: tenant.get("evict") for tenant in node.gpu()["tenants"]}
+
+
+async def have_first_named(node: WholeNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start two pods on the first GPU, of which the first is named, and nobody will be after it."""
+    monkeypatch.setattr(holding, "EVICT_SECONDS", 0.5)
+    for number in (1, 2):
+        await started(node, node.bind(number))
+        node.run_process(50 + number, CONTAINER_UID.format(number))
+    node.mps.daemons = False
+    node.mps.put(node.first, SILENT)
+    node.gpus.processes[node.first] = {51: 100}
+    await quick.until(lambda: named(node) == {"p1": "BlocksGPURecovery", "p2": None})
+    monkeypatch.setattr(holding, "EVICT_SECONDS", 3600.0)
+
+
+async def test_a_tenant_that_has_let_go_of_a_gpu_is_asked_to_go_no_longer_while_another_holds_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = WholeNode(folder)
+    async with node.offering():
+        await have_first_named(node, monkeypatch)
+        node.gpus.processes[node.first] = {52: 100}
+        await quick.until(lambda: named(node) == {"p1": None, "p2": None})
+
+
+async def test_a_tenant_that_let_go_of_a_gpu_while_no_agent_ran_is_asked_to_go_no_longer(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = WholeNode(folder)
+    async with node.offering():
+        await have_first_named(node, monkeypatch)
+    node.gpus.processes[node.first] = {52: 100}
+    async with node.agent():
+        await quick.until(lambda: named(node) == {"p1": None, "p2": None})
+
+
+async def test_a_tenant_that_an_earlier_agent_asked_to_go_stays_named_unless_others_alone_hold_the_gpu(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = WholeNode(folder)
+    async with node.offering():
+        await have_first_named(node, monkeypatch)
+    async with node.agent():
+        for processes in ({51: 100, 52: 100}, dict[int, int]()):
+            node.gpus.processes[node.first] = processes
+            looked = node.mps.asked[node.first] + 2
+            await quick.until(functools.partial(has_looked, node, looked))
+            assert named(node) == {"p1": "BlocksGPURecovery", "p2": None}
+
+
+def has_looked(node: WholeNode, times: int) -> bool:
+    """Whether MPS of the first GPU was asked more often than that."""
+    return node.mps.asked[node.first] > times
+
+
 @pytest.mark.parametrize("server", [None, "00000000-0000-4000-8000-00000000d5e7"])
 async def test_clients_of_a_server_that_a_fresh_agent_does_not_know_are_not_asked_to_go(
     folder: Path, monkeypatch: pytest.MonkeyPatch, server: str | None
@@ -319,8 +378,8 @@ async def test_clients_of_a_server_that_a_fresh_agent_does_not_know_are_not_aske
         node.run_process(901, server)
         node.gpus.processes[node.first] = {51: 100, 901: 66}
         node.mps.put(node.first, SILENT)
-        asked = node.mps.asked[node.first]
-        await quick.until(lambda: node.mps.asked[node.first] > asked + 3)
+        looked = node.mps.asked[node.first] + 3
+        await quick.until(lambda: has_looked(node, looked))
         assert wanted(node) == set()
 
 
