@@ -9,17 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_api import exposition, gpunode
+from cotenant_api import gpunode
 from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.kube import cluster
-from cotenant_deviceplugin.mps import proof, steps, supervision
+from cotenant_deviceplugin.mps import proof
 from cotenant_deviceplugin.mps.backend import Server
-from cotenant_deviceplugin.node import around, holding
-from cotenant_deviceplugin.node.agent import NodeAgent
+from cotenant_deviceplugin.node import around
 from deviceplugin import fakes
 from node_kit import quick
 from node_kit.kubelet_devices import KubeletError
-from node_kit.whole_node import CONTAINER_UID, NODE, SERVER_PID, WholeNode, started
+from node_kit.whole_node import CONTAINER_UID, NODE, SERVER_PID, WholeNode, started, wanted
 
 UID = CONTAINER_UID.format(1)
 
@@ -28,12 +27,6 @@ UID = CONTAINER_UID.format(1)
 def folder_fixture() -> Iterator[Path]:
     with quick.folder() as path:
         yield path
-
-
-def wanted(node: WholeNode) -> set[gpunode.EvictionReason]:
-    """Why the GPUNode has tenants to be evicted."""
-    found = (tenant.get("evict") for tenant in node.gpu()["tenants"])
-    return {gpunode.EvictionReason(reason) for reason in found if reason is not None}
 
 
 async def rounds(node: WholeNode, count: int = 2) -> None:
@@ -233,141 +226,6 @@ async def test_a_gpu_on_which_no_limit_of_threads_holds_is_closed_and_says_so(fo
             await node.kubelet.has_tokens(100)
         await quick.until(lambda: node.gpu()["health"] == "Suspect" and "capability 6.1" in node.gpu()["reason"])
     await node.kubelet.end()
-
-
-def name_for_eviction(agent: NodeAgent, node: WholeNode, pid: int) -> supervision.Decision:
-    """A supervisor finds that a process of the first GPU has to go."""
-    actions = (steps.EvictStayers(pids=frozenset({pid})),)
-    decision = supervision.Decision(state=supervision.State(), published=gpunode.MPS.FAULT, actions=actions)
-    agent.serious.setdefault(node.first, []).append(decision)
-    agent.alarm.set()
-    return decision
-
-
-def evictions(agent: NodeAgent) -> bool:
-    """Whether any was asked for."""
-    text = agent.metrics.text(exposition.Audience.ANYBODY).decode()
-    return 'cotenant_evictions_total{reason="BlocksGPURecovery"} 1.0' in text
-
-
-async def test_a_server_that_keeps_failing_asks_for_its_stayers_to_be_evicted_until_it_serves_again(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    node = WholeNode(folder)
-    async with node.offering() as agent:
-        await started(node, node.bind())
-        assert agent.machines is not None
-        says = [gpunode.MPS.FAULT]
-        monkeypatch.setattr(agent.machines, "evidence", lambda _: says[-1])
-        node.run_process(51, UID)
-        decision = name_for_eviction(agent, node, 51)
-        monkeypatch.setattr(agent.machines, "decision", lambda _: replace(decision, published=says[-1]))
-        await quick.until(lambda: wanted(node) == {gpunode.EvictionReason.BLOCKS_RECOVERY})
-        assert evictions(agent)
-        says.append(gpunode.MPS.ACTIVE)
-        await quick.until(lambda: wanted(node) == set())
-
-
-async def test_a_tenant_that_holds_a_gpu_without_a_server_is_asked_to_go_until_it_serves_again(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(holding, "EVICT_SECONDS", 0.5)
-    node = WholeNode(folder)
-    async with node.offering() as agent:
-        await started(node, node.bind())
-        node.run_process(51, UID)
-        node.gpus.processes[node.first] = {51: 100}
-        serving = node.mps.servers[node.first]
-        node.mps.daemons = False
-        node.mps.put(node.first, Server(state=gpunode.MPS.STOPPED, reason="no server", daemon=50))
-        await quick.until(lambda: wanted(node) == {gpunode.EvictionReason.BLOCKS_RECOVERY})
-        assert evictions(agent)
-        node.gpus.processes[node.first] = {}
-        node.mps.put(node.first, serving)
-        await quick.until(lambda: wanted(node) == set())
-
-
-SILENT = Server(state=gpunode.MPS.STARTING, reason="did not answer", daemon=50)
-NO_DAEMON = Server(state=gpunode.MPS.STOPPED, reason="no MPS control daemon")
-
-
-@pytest.mark.parametrize("unasked", [SILENT, NO_DAEMON, replace(SILENT, pid=900)])
-async def test_a_tenant_that_holds_a_gpu_alone_is_asked_to_go_though_its_daemon_does_not_answer(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, unasked: Server
-) -> None:
-    """A tenant can keep the daemon from answering, and end it: neither may hide that it has the GPU without limits."""
-    monkeypatch.setattr(holding, "EVICT_SECONDS", 0.5)
-    node = WholeNode(folder)
-    async with node.offering():
-        await started(node, node.bind())
-        node.run_process(51, UID)
-        node.gpus.processes[node.first] = {51: 100}
-        node.mps.put(node.first, unasked)
-        await quick.until(lambda: wanted(node) == {gpunode.EvictionReason.BLOCKS_RECOVERY})
-
-
-@pytest.mark.parametrize("server", [None, "00000000-0000-4000-8000-00000000d5e7"])
-async def test_clients_of_a_server_that_a_fresh_agent_does_not_know_are_not_asked_to_go(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, server: str | None
-) -> None:
-    """The server is a process of the host, or of the pod of MPS daemons."""
-    monkeypatch.setattr(holding, "EVICT_SECONDS", 0.5)
-    node = WholeNode(folder)
-    async with node.offering():
-        await started(node, node.bind())
-        node.run_process(51, UID)
-        node.run_process(901, server)
-        node.gpus.processes[node.first] = {51: 100, 901: 66}
-        node.mps.put(node.first, SILENT)
-        asked = node.mps.asked[node.first]
-        await quick.until(lambda: node.mps.asked[node.first] > asked + 3)
-        assert wanted(node) == set()
-
-
-async def test_a_tenant_that_goes_round_a_server_that_serves_is_asked_to_go_where_the_compute_mode_lets_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(holding, "EVICT_SECONDS", 0.5)
-    node = WholeNode(folder)
-    async with node.offering():
-        for number in (1, 2):
-            await started(node, node.bind(number))
-            node.run_process(50 + number, CONTAINER_UID.format(number))
-        node.gpus.states[node.first] = hardware.Readings(compute_mode=hardware.ComputeMode.DEFAULT)
-        node.gpus.processes[node.first] = {51: 100, 52: 100}
-        node.mps.put(node.first, replace(node.mps.servers[node.first], clients=(51,)))
-        await quick.until(lambda: bool(wanted(node)))
-        assert [tenant.get("evict") for tenant in node.gpu()["tenants"]] == [None, "BlocksGPURecovery"]
-
-
-async def test_nobody_is_asked_to_go_by_a_decision_that_stands_no_longer(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As where the driver has answered late of another GPU, and this one's server serves again meanwhile."""
-    node = WholeNode(folder)
-    async with node.offering() as agent:
-        await started(node, node.bind())
-        node.run_process(51, UID)
-        weighed = list[None]()
-        monkeypatch.setattr(agent.incidents, "recovered", lambda _: weighed.append(None))
-        name_for_eviction(agent, node, 51)
-        await quick.until(lambda: not agent.serious)
-        weighed.clear()
-        agent.alarm.set()
-        await quick.until(lambda: bool(weighed))
-        assert (wanted(node), evictions(agent)) == (set(), False)
-
-
-async def test_only_tenants_are_asked_to_go_from_a_gpu_that_somebody_else_holds(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    node = WholeNode(folder)
-    async with node.offering() as agent:
-        node.run_process(51, UID)
-        decision = name_for_eviction(agent, node, 51)
-        monkeypatch.setattr(agent.machines, "decision", lambda _: decision)
-        await quick.until(lambda: not agent.serious)
-        assert wanted(node) == set()
 
 
 async def test_a_driver_that_goes_withdraws_all_free_shares_until_it_is_back(folder: Path) -> None:

@@ -83,24 +83,36 @@ async def test_a_pod_that_has_let_go_may_stay_while_another_one_blocks() -> None
     made.blocking(GPUUID("GPU-1"), [PodUID(UID), other])
     made.changed = lambda: changes.append(None)
     for _ in range(2):
-        made.blocking(GPUUID("GPU-1"), [other])
+        made.blocking(GPUUID("GPU-1"), [other], free=[PodUID(UID)])
     assert (made.evict([PodUID(UID)]), made.let_go, len(changes)) == ({}, frozenset({UID}), 1)
     made.blocking(GPUUID("GPU-1"), [PodUID(UID)])
     assert (list(made.evict([PodUID(UID)])), made.let_go) == ([UID], frozenset())
 
 
-async def test_a_pod_that_leaves_stays_named_so_that_its_end_is_told_with_the_reason() -> None:
+async def test_what_was_asked_of_a_pod_stands_until_it_is_known_to_hold_the_gpu_no_longer() -> None:
     made = told(fakes.FakeCluster())
     made.blocking(GPUUID("GPU-1"), [PodUID(UID)])
-    made.blocking(GPUUID("GPU-1"), [], leaving=[PodUID(UID)])
+    made.blocking(GPUUID("GPU-1"), [])
     assert list(made.evict([PodUID(UID)])) == [UID]
+    made.blocking(GPUUID("GPU-1"), [], free=[PodUID(UID)])
+    assert made.evict([PodUID(UID)]) == {}
+
+
+async def test_a_pod_that_an_earlier_agent_named_is_let_go_when_it_holds_the_gpu_no_longer() -> None:
+    changes = list[None]()
+    made = told(fakes.FakeCluster())
+    made.changed = lambda: changes.append(None)
+    for _ in range(2):
+        made.blocking(GPUUID("GPU-1"), [], free=[PodUID(UID)])
+    made.evict([PodUID(UID)])
+    assert (made.let_go, len(changes)) == (frozenset({UID}), 1)
 
 
 async def test_a_pod_that_blocks_another_gpu_stays_named() -> None:
     made = told(fakes.FakeCluster())
     for gpu in ("GPU-1", "GPU-2"):
         made.blocking(GPUUID(gpu), [PodUID(UID)])
-    made.blocking(GPUUID("GPU-1"), [])
+    made.blocking(GPUUID("GPU-1"), [], free=[PodUID(UID)])
     assert list(made.evict([PodUID(UID)])) == [UID]
 
 

@@ -339,3 +339,9 @@ async def started(node: WholeNode, pod: kubelet_devices.Pod) -> dict[str, str]:
     node.kubelet.started(pod)
     edits = node.specification(names)
     return dict(line.split("=", 1) for line in edits["env"])
+
+
+def wanted(node: WholeNode) -> set[gpunode.EvictionReason]:
+    """Why the GPUNode has tenants to be evicted."""
+    found = (tenant.get("evict") for tenant in node.gpu()["tenants"])
+    return {gpunode.EvictionReason(reason) for reason in found if reason is not None}

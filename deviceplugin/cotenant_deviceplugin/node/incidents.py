@@ -47,7 +47,7 @@ class Incidents:
 
     Attributes:
         changed: is called when there is another pod to be evicted, or one less.
-        let_go: pods that were to be evicted and keep no GPU from recovering any more.
+        let_go: pods that keep no GPU from recovering, whoever asked for their eviction because of that.
     """
 
     def __init__(
@@ -77,21 +77,21 @@ class Incidents:
             if each.evict:
                 self._ask(each.pod_uid, gpunode.EvictionReason.MEMORY_OVERUSE, each.message)
 
-    def blocking(self, gpu: GPUUID, uids: Collection[PodUID], *, leaving: Collection[PodUID] = frozenset()) -> None:
-        """Pods keep a GPU from recovering, and all others do so no longer.
+    def blocking(self, gpu: GPUUID, uids: Collection[PodUID], *, free: Collection[PodUID] = frozenset()) -> None:
+        """Ask for the eviction of pods that keep a GPU from recovering. What was asked of other pods stands.
 
         Args:
             gpu: the GPU.
             uids: the pods that should be evicted.
-            leaving: pods that somebody has deleted. What was asked of them stands: their end is told with it.
+            free: tenants of the GPU that do not hold it: what was asked of them, also by an earlier agent, is taken
+                back.
         """
         message = f"its processes hold {gpu} and keep its MPS server from serving: it is evicted"
-        before, self._blocking[gpu] = self._blocking.get(gpu, frozenset()), frozenset(uids)
+        self._blocking[gpu] = self._blocking.get(gpu, frozenset()).difference(free).union(uids)
         for uid in uids:
             self._about((uid,), BLOCKS, message)
             self._ask(uid, gpunode.EvictionReason.BLOCKS_RECOVERY, message)
-        self._blocking[gpu] |= before.intersection(leaving)
-        self._take_back(before - self._blocking[gpu], f"it holds {gpu} no longer")
+        self._take_back(free, f"it holds {gpu} no longer")
 
     def recovered(self, gpu: GPUUID) -> None:
         """Take back what was asked because of a GPU that has recovered by itself: nobody is to go for nothing."""
@@ -153,12 +153,12 @@ class Incidents:
     def _take_back(self, uids: Iterable[PodUID], why: str) -> None:
         """Have pods stay, unless another GPU waits for them, or they are to go for another reason."""
         elsewhere = frozenset[PodUID]().union(*self._blocking.values())
-        for uid in uids:
-            if uid not in elsewhere and self._evict.get(uid) is gpunode.EvictionReason.BLOCKS_RECOVERY:
+        for uid in frozenset(uids) - elsewhere - self.let_go:
+            if self._evict.get(uid) is gpunode.EvictionReason.BLOCKS_RECOVERY:
                 del self._evict[uid]
-                self.let_go |= {uid}
                 self._log.warning("pod %s: %s, and it may stay", uid, why)
-                self.changed()
+            self.let_go |= {uid}
+            self.changed()
 
     def _about(self, uids: Iterable[PodUID], reason: str, message: str) -> None:
         for uid in uids:

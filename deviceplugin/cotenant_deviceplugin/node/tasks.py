@@ -234,15 +234,16 @@ class Tasks:
         holders = await of.sampled.owned(decision.blocking)
         pods = holding.without_server(holders, self._tenants_of(gpu), answered=decision.answered)
         self._held[gpu] = self._held.get(gpu, holding.NOBODY).looked(pods, time.monotonic())
-        if named := self._held[gpu].in_the_way():
-            self._in_the_way(gpu, named)
+        if pods:
+            self._in_the_way(gpu, self._held[gpu].in_the_way(), holders=pods)
 
     def _tenants_of(self, gpu: GPUUID) -> frozenset[PodUID]:
         return frozenset(grant.pod_uid for grant in self._of.binding.tenants(gpu))
 
-    def _in_the_way(self, gpu: GPUUID, pods: frozenset[PodUID]) -> None:
+    def _in_the_way(self, gpu: GPUUID, named: frozenset[PodUID], *, holders: frozenset[PodUID]) -> None:
+        """Have pods evicted. Of a pod that is deleted already, what was asked stands: its end is told with it."""
         leaving = self._leaving()
-        self._of.incidents.blocking(gpu, pods - leaving, leaving=leaving)
+        self._of.incidents.blocking(gpu, named - leaving, free=self._tenants_of(gpu) - holders - leaving)
 
     async def _hear(self) -> None:
         """Take up critical events."""
@@ -327,7 +328,8 @@ class Tasks:
             # As others were waited for since, what it was decided by may have changed.
             owners = await of.sampled.pods_of(self._stayers(gpu))
             if stayers := self._stayers(gpu):
-                self._in_the_way(gpu, self._tenants_of(gpu) & {owners[pid] for pid in stayers & owners.keys()})
+                pods = self._tenants_of(gpu) & {owners[pid] for pid in stayers & owners.keys()}
+                self._in_the_way(gpu, pods, holders=pods)
         if decision.fault is not None:
             self._retry.log.error("%s: %s", gpu, decision.fault.reason)
 

@@ -66,7 +66,7 @@ class View:
         granted: the placements that late binding has granted and that have not ended.
         refused: pods that late binding has refused for good, and why.
         evict: pods that should be evicted, and why.
-        let_go: pods of which that was taken back, as they keep no GPU from recovering any more.
+        let_go: pods that keep no GPU from recovering, so that what an earlier agent published of that stands no longer.
         own_pids: processes on the GPUs that are the agent's doing: MPS servers.
         around: None: the node depends on nothing.
     """
