@@ -55,6 +55,8 @@ async def end(process: asyncio.subprocess.Process, *, group: bool = False) -> No
         async with asyncio.timeout(END_SECONDS):
             # asyncio waits for the end of the pipes, too, and nobody else reads what is left in them.
             await asyncio.gather(_drained(process.stdout), _drained(process.stderr), process.wait())
+    # What it has started may keep the pipes for ever; asyncio offers no other way to let go of our ends.
+    process._transport.close()  # type: ignore[attr-defined]
 
 
 async def _whole(stream: asyncio.StreamReader | None, into: bytearray, max_bytes: int) -> None:
