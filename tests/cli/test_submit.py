@@ -243,6 +243,12 @@ def test_words_behind_two_hyphens_are_the_command_where_none_is_named(
         ([], "--image: None: must be given"),
         (["--image", "i", "--steps", "5"], "--steps: 5: needs --dry-run"),
         (["--image", "i", *OFFLINE, "--steps", "0"], "--steps: 0: must be 1 or more"),
+        (["--image", "i", *OFFLINE, "--steps", "5", "-o", "json"], "--steps: 5: is not for -o json"),
+        (["--image", "i", *OFFLINE, "--prices", "p", "-o", "yaml"], "--prices: 'p': is not for -o yaml"),
+        (
+            ["--image", "i", *OFFLINE, "--gpu-models", "NVIDIA-L4,NVIDIA-A10"],
+            "--gpu-model: 'NVIDIA-H200': is not among the job's gpuModels (NVIDIA-L4, NVIDIA-A10)",
+        ),
         (["--image", "i", *OFFLINE, "--env", "A"], "--env: 'A': must be KEY=VALUE"),
         (["--image", "i", *OFFLINE, "--batch-size", "8"], "--batch-size: 8: must be 32, as in the graph"),
         (["--image", "i", *OFFLINE, "--workload-type", "Inference"], "--workload-type: 'Inference': must be Training"),
@@ -262,6 +268,47 @@ def test_bad_input_is_one_line_with_the_remedy(
     assert captured.out == ""
     assert captured.err.startswith(f"cotenant: submit: {said}")
     assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--precision", "fp32"],
+        ["--optimizer", "sgd"],
+        ["--compile"],
+        ["--arg", "depth=50"],
+        ["--example", "item=1"],
+        ["--input-shape", "x=1,2"],
+        ["--sequence-length", "9"],
+        ["--target-length", "9"],
+        ["--architecture", "Bert"],
+        ["--loader-workers", "0"],
+        ["--samples-per-second", "9"],
+        ["--data-on-gpu"],
+        ["--requests-per-second", "9"],
+        ["--samples-per-request", "1"],
+    ],
+)
+def test_what_a_graph_says_is_not_said_again(model: str, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert submit(model, "--image", "i", *OFFLINE, *words) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"cotenant: submit: {words[0]}: ")
+    assert f"is not for {model}, a graph that says it" in said
+
+
+def test_one_of_the_gpu_models_of_the_job_may_be_asked_about(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert submit(model, "--image", "i", *OFFLINE, "--gpu-models", "NVIDIA-L4,NVIDIA-H200") == 0
+    shown = capsys.readouterr().out
+    assert "NVIDIA-H200" in shown
+    assert "NVIDIA-L4" not in shown
+
+
+def test_a_gpu_model_without_a_price_is_told_of(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("NVIDIA-H20: 3.5\n")
+    assert submit(model, "--image", "i", *OFFLINE, "--prices", str(prices)) == 0
+    told = "Note: NVIDIA-H200: --prices names no price of it; did you mean NVIDIA-H20?"
+    assert told in capsys.readouterr().out.splitlines()
 
 
 def test_an_onnx_file_is_extracted_and_submitted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

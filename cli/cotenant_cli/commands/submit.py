@@ -39,6 +39,8 @@ prices.yaml names the price of one hour of a whole GPU for each GPU model: NVIDI
 CLIENT: Final = "client"
 SERVER: Final = "server"
 _FILE: Final = "--filename"
+_STEPS: Final = "--steps"
+_PRICES: Final = "--prices"
 _ONLY_WITHOUT_FILE: Final = (
     ("--name", "name"),
     ("--image", "image"),
@@ -55,8 +57,8 @@ _ONLY_WITHOUT_FILE: Final = (
 )
 _ONLY_OF_A_MODEL: Final = (
     (_FILE, "filename"),
-    ("--steps", "steps"),
-    ("--prices", "prices"),
+    (_STEPS, "steps"),
+    (_PRICES, "prices"),
     ("--batch-size", "batch_size"),
 )
 _NOT_PREDICTED: Final = (
@@ -116,8 +118,8 @@ def _configure_trial(parser: argparse.ArgumentParser) -> None:
         choices=(CLIENT, SERVER),
         help="apply nothing; say what it will need. client (default): nothing is sent; server: the server checks it",
     )
-    trial.add_argument("--steps", type=int, metavar="N", help="of the whole run, for its time and cost")
-    trial.add_argument("--prices", type=Path, metavar="FILE", help="YAML: GPU model, price of an hour of one")
+    trial.add_argument(_STEPS, type=int, metavar="N", help="of the whole run, for its time and cost")
+    trial.add_argument(_PRICES, type=Path, metavar="FILE", help="YAML: GPU model, price of an hour of one")
     trial.add_argument(
         "--gpu-model",
         action="append",
@@ -173,20 +175,30 @@ def _require_consistent(arguments: argparse.Namespace) -> None:
                 remedy = f"is not for {_FILE}: write it into {arguments.filename}"
                 raise errors.InvalidInputError(option, getattr(arguments, field), remedy)
     _require_consistent_with_target(arguments)
+    _require_consistent_trial(arguments)
+
+
+def _require_consistent_trial(arguments: argparse.Namespace) -> None:
     if arguments.dry_run is None:
-        for option, field in (("--steps", "steps"), ("--prices", "prices"), ("--gpu-model", "gpu_model")):
+        for option, field in ((_STEPS, "steps"), (_PRICES, "prices"), ("--gpu-model", "gpu_model")):
             if getattr(arguments, field) not in (None, []):
                 raise errors.InvalidInputError(option, getattr(arguments, field), "needs --dry-run")
+    if arguments.output in (output.JSON, output.YAML):
+        for option, value in ((_STEPS, arguments.steps), (_PRICES, arguments.prices)):
+            if value is not None:
+                remedy = f"is not for -o {arguments.output}, which prints the objects: leave it out"
+                raise errors.InvalidInputError(option, value, remedy)
     if arguments.steps is not None and arguments.steps < 1:
-        raise errors.InvalidInputError("--steps", arguments.steps, "must be 1 or more")
+        raise errors.InvalidInputError(_STEPS, arguments.steps, "must be 1 or more")
 
 
 def _require_consistent_with_target(arguments: argparse.Namespace) -> None:
     if scripts.is_script(arguments.target):
-        for option, field in _ONLY_OF_A_MODEL:
-            if getattr(arguments, field) not in (None, []):
+        named = ((option, getattr(arguments, field)) for option, field in _ONLY_OF_A_MODEL)
+        for option, value in (*named, *graphs.step_options(arguments)):
+            if value is not None:
                 remedy = "is not for a script, of which nothing is predicted: leave it out"
-                raise errors.InvalidInputError(option, getattr(arguments, field), remedy)
+                raise errors.InvalidInputError(option, value, remedy)
     elif arguments.code is not None:
         raise errors.InvalidInputError("--code", arguments.code, "is for a script (train.py): leave it out")
     if arguments.follow and (arguments.dry_run is not None or arguments.output in (output.JSON, output.YAML)):
@@ -354,7 +366,7 @@ def _tell(arguments: argparse.Namespace, graph: "Graph", job: dict[str, Any], li
     from cotenant_cli.submitting import costs, estimate_lines, estimates
 
     file = arguments.prices
-    prices = {} if file is None else costs.prices_of(_text("--prices", file), source=str(file))
+    prices = {} if file is None else costs.prices_of(_text(_PRICES, file), source=str(file))
     trial = estimates.Trial(models=arguments.gpu_model, steps=arguments.steps, prices=prices)
     found = estimates.estimate(graph, job, lists, trial)
     look = output.look(arguments.output)

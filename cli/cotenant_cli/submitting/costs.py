@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from cotenant_api import booking, dljob, documents, errors, gpunode, names, packingpolicy, quantity
+from cotenant_api import booking, dljob, documents, errors, gpunode, names, packingpolicy, quantity, suggestions
 from cotenant_api.names import GPUModel
 from cotenant_api.prediction import GPUPrediction, Prediction
 from cotenant_cli.reading import objects
@@ -200,9 +200,18 @@ def _order(row: Row) -> tuple[bool, float, int, str]:
     return bool(row.note and row.note.startswith("not used")), cost, row.share, row.gpu_model
 
 
-def notes(question: Question, unknown: Iterable[GPUModel]) -> Iterator[str]:
-    """Yield what the figures rest on."""
+def notes(question: Question, *, predicted: Iterable[GPUModel], unknown: Iterable[GPUModel]) -> Iterator[str]:
+    """Yield what the figures rest on.
+
+    Args:
+        question: what is asked.
+        predicted: GPU models that have a row.
+        unknown: those that have none, as nothing is known of them.
+    """
     if question.steps is not None:
         yield "RUN is alone on the GPU: neighbours make it longer"
     for model in unknown:
         yield f"{model}: nothing is known of this GPU model: its jobs get whole GPUs"
+    for model in predicted if question.prices else ():
+        if model not in question.prices:
+            yield f"{model}: {_PRICES} names no price of it; {suggestions.advice(model, question.prices)}"
