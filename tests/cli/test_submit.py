@@ -242,7 +242,8 @@ def test_words_behind_two_hyphens_are_the_command_where_none_is_named(
     [
         ([], "--image: None: must be given"),
         (["--image", "i", "--steps", "5"], "--steps: 5: needs --dry-run"),
-        (["--image", "i", *OFFLINE, "--steps", "0"], "--steps: 0: must be 1 or more"),
+        (["--image", "i", *OFFLINE, "--steps", "0"], "--steps: 0: must be 1 to 1000000000000000"),
+        (["--image", "i", *OFFLINE, "--steps", "1" * 401], "--steps: 1111"),
         (["--image", "i", *OFFLINE, "--steps", "5", "-o", "json"], "--steps: 5: is not for -o json"),
         (["--image", "i", *OFFLINE, "--prices", "p", "-o", "yaml"], "--prices: 'p': is not for -o yaml"),
         (

@@ -40,6 +40,8 @@ CLIENT: Final = "client"
 SERVER: Final = "server"
 _FILE: Final = "--filename"
 _STEPS: Final = "--steps"
+_MOST_STEPS: Final = 10**15
+"""More are a slip, and no number that times and costs can be reckoned with."""
 _PRICES: Final = "--prices"
 _ONLY_WITHOUT_FILE: Final = (
     ("--name", "name"),
@@ -188,8 +190,8 @@ def _require_consistent_trial(arguments: argparse.Namespace) -> None:
             if value is not None:
                 remedy = f"is not for -o {arguments.output}, which prints the objects: leave it out"
                 raise errors.InvalidInputError(option, value, remedy)
-    if arguments.steps is not None and arguments.steps < 1:
-        raise errors.InvalidInputError(_STEPS, arguments.steps, "must be 1 or more")
+    if arguments.steps is not None and not 1 <= arguments.steps <= _MOST_STEPS:
+        raise errors.InvalidInputError(_STEPS, arguments.steps, f"must be 1 to {_MOST_STEPS}")
 
 
 def _require_consistent_with_target(arguments: argparse.Namespace) -> None:
