@@ -177,7 +177,13 @@ def test_a_file_keeps_what_it_says_and_gets_the_graph() -> None:
         (dljob_file(apiVersion="cotenant.dev/v9"), None, "job.yaml: apiVersion"),
         (dljob_file(spec={"model": {"configMapRef": {"name": "x"}}}), None, "job.yaml: spec.model"),
         (dljob_file(metadata={"name": "mine", "namespace": "there"}), "team", "--namespace"),
-        (dljob_file(metadata={}), None, "--name"),
+        (dljob_file() + "kind: DLJob\n", None, "--filename"),
+        (dljob_file(metadata={}), None, "job.yaml: metadata.name"),
+        (dljob_file(metadata={"name": 5}), None, "job.yaml: metadata.name"),
+        (dljob_file(metadata="foo"), None, "job.yaml: metadata"),
+        (dljob_file(metadata={"name": "mine", "namespace": "../../x"}), None, "job.yaml: metadata.namespace"),
+        (dljob_file(metadata={"name": "mine", "namespace": 5}), None, "job.yaml: metadata.namespace"),
+        (dljob_file().partition("spec:")[0] + "spec: foo", None, "job.yaml: spec"),
         (dljob_file(spec={"replicas": -1}), None, "spec.replicas"),
     ],
 )
@@ -185,6 +191,43 @@ def test_a_file_that_is_no_dljob_for_a_graph_is_refused(text: str, namespace: st
     with pytest.raises(errors.InvalidInputError) as caught:
         read_file(text, namespace=namespace)
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize("text", ["12:30:00", "2024-01-01", "2024-13-01"])
+def test_a_file_keeps_the_strings_that_kubectl_reads(text: str) -> None:
+    written = dljob_file(metadata={"name": "mine", "labels": {"at": "TEXT"}}).replace("TEXT", text)
+    assert read_file(written)["metadata"]["labels"] == {"at": text}
+
+
+@pytest.mark.parametrize(
+    ("template", "field"),
+    [
+        ({"spec": "foo"}, "spec.template.spec"),
+        ({"spec": {"containers": "foo"}}, "spec.template.spec.containers"),
+        ({"spec": {"containers": ["foo"]}}, "spec.template.spec.containers[0]"),
+        ({"spec": {"containers": [{"resources": "foo"}]}}, "spec.template.spec.containers[0].resources"),
+        ({"spec": {"containers": [{"resources": {"limits": 1}}]}}, "spec.template.spec.containers[0].resources.limits"),
+    ],
+)
+def test_a_pod_template_that_cannot_be_read_is_refused(
+    model: str, tmp_path: Path, template: dict[str, Any], field: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(dljob_file(spec={"template": template}))
+    assert submit(model, "-f", str(path), *OFFLINE) == 2
+    assert capsys.readouterr().err.startswith(f"cotenant: submit: {field}: ")
+
+
+def test_the_namespace_of_a_context_has_to_be_a_name(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    context = {"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "../../x"}}
+    named = [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}]
+    config = {"current-context": "c", "contexts": [context], "clusters": named, "users": [{"name": "u", "user": {}}]}
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    assert submit(model, "--image", "i", "--kubeconfig", str(path)) == 2
+    assert capsys.readouterr().err.startswith("cotenant: submit: namespace: '../../x': must be a name")
 
 
 def test_a_trial_without_a_cluster_says_share_memory_time_and_cost(

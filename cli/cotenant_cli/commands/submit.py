@@ -151,6 +151,8 @@ def run(arguments: argparse.Namespace) -> int:
         graph = graphs.read(arguments)
         names = {"namespace": job["metadata"]["namespace"], "name": job["metadata"]["name"]}
         wanted = [objects.config_map(graph, **names), job]
+    # One of a context was not looked at yet, and becomes a part of a path.
+    output.require_name("namespace", job["metadata"]["namespace"])
     if arguments.dry_run is None and connection is not None:
         made = _applied(connection, wanted, force=arguments.force_conflicts)
         _show(arguments, made)
