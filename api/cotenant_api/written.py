@@ -1,5 +1,7 @@
 """Reads YAML that people write, as kubectl reads it: a value of JSON, or one error that names the line. Pure.
 
+Writes YAML that kubectl reads as it was meant, too.
+
 PyYAML alone reads `12:30:00` as a number and `2024-01-01` as a date, keeps the last of two equal keys, and repeats
 aliases until the memory is full.
 """
@@ -22,6 +24,10 @@ _INT: Final = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]+|0|[1-9][0
 _FLOAT: Final = re.compile(
     r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$|[-+]?\.(?:inf|Inf|INF)$|\.(?:nan|NaN|NAN)$"
 )
+_OF_INTS: Final = list("-+0123456789")
+_OF_FLOATS: Final = list("-+.0123456789")
+_YES_OR_NO: Final = re.compile(r"[yYnN]$")
+_WIDTH: Final = 120
 _IN_64_BITS: Final = range(-(2**63), 2**64)
 
 
@@ -53,6 +59,11 @@ def every(text: str, *, field: str, source: str) -> list[Any]:
         raise errors.InvalidInputError(field, source, f"must be YAML: {where}{said}") from error
     except (yaml.YAMLError, ValueError) as error:
         raise errors.InvalidInputError(field, source, f"must be YAML: {error}") from error
+
+
+def text(value: object) -> str:
+    """Return a value of JSON as YAML, with a line's end; keys stay in their order."""
+    return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=_WIDTH))
 
 
 class _Loader(yaml.SafeLoader):
@@ -133,15 +144,22 @@ def _error(said: str, where: yaml.Event | yaml.Node) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=said, problem_mark=mark)
 
 
+class _Dumper(yaml.SafeDumper):
+    """Puts strings in quotes that kubectl would take for more."""
+
+
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag in (f"{_TAG}bool", f"{_TAG}null", _MERGE)]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver(f"{_TAG}int", _INT, list("-+0123456789"))
-_Loader.add_implicit_resolver(f"{_TAG}float", _FLOAT, list("-+.0123456789"))
+_Loader.add_implicit_resolver(f"{_TAG}int", _INT, _OF_INTS)
+_Loader.add_implicit_resolver(f"{_TAG}float", _FLOAT, _OF_FLOATS)
 _Loader.yaml_constructors = {
     tag: make for tag, make in yaml.SafeLoader.yaml_constructors.items() if tag is None or tag in _KINDS
 }
 _Loader.add_constructor(f"{_TAG}int", _Loader.construct_number)
 _Loader.add_constructor(f"{_TAG}float", _Loader.construct_number)
 _Loader.add_constructor(_STRING, _Loader.construct_text)
+_Dumper.add_implicit_resolver(f"{_TAG}int", _INT, _OF_INTS)
+_Dumper.add_implicit_resolver(f"{_TAG}float", _FLOAT, _OF_FLOATS)
+_Dumper.add_implicit_resolver(f"{_TAG}bool", _YES_OR_NO, list("yYnN"))

@@ -102,3 +102,16 @@ def test_aliases_that_repeat_each_other_do_not_fill_the_memory(inner: str) -> No
 def test_aliases_do_not_nest_deeper_than_brackets_may() -> None:
     lines = [f"a{number}: &a{number} [*a{number - 1}]" for number in range(1, 100)]
     assert "is nested deeper" in refused("\n".join(["a0: &a0 x", *lines]))
+
+
+@pytest.mark.parametrize(
+    "string", ["1e3", "08", "0o10", "y", "N", "12:30:00", "2024-01-01", "yes", "7", ".inf", "~", "", "=", "<<", "plain"]
+)
+def test_a_string_is_written_so_that_it_is_read_as_one(string: str) -> None:
+    shown = written.text({"a": string, string: 1.5})
+    assert read(shown) == {"a": string, string: 1.5}
+
+
+@pytest.mark.parametrize("string", ["y", "n", "1e3"])
+def test_what_kubectl_takes_for_more_than_a_string_is_written_in_quotes(string: str) -> None:
+    assert written.text([string]) == f"- '{string}'\n"

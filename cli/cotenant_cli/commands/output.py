@@ -58,9 +58,9 @@ def of_object(shown: Mapping[str, Any], output: str) -> str:
     """Return a document as JSON or YAML, with a line's end."""
     if output == JSON:
         return json.dumps(shown, indent=2, allow_nan=False) + "\n"
-    import yaml
+    from cotenant_api import written
 
-    return str(yaml.safe_dump(dict(shown), sort_keys=False))
+    return written.text(dict(shown))
 
 
 def write(text: str) -> bool:
