@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cotenant_api import errors
+from cotenant_api import errors, terminal
 from cotenant_api.choices import Sharing, WorkloadType
 from cotenant_cli.commands import output
 from cotenant_cli.submitting import graphs, scripts
@@ -163,7 +163,7 @@ def run(arguments: argparse.Namespace) -> int:
         _show(arguments, wanted)
         return 0
     if graph is None:
-        output.write(_NOT_PREDICTED)
+        terminal.write(_NOT_PREDICTED)
     else:
         _tell(arguments, graph, job, None if connection is None else _lists(arguments))
     return 0
@@ -345,7 +345,7 @@ def _follow(connection: "kube.Connection", job: dict[str, Any]) -> int:
         name=metadata["name"],
         uid=metadata["uid"],
         container=job["spec"].get("container") or job["spec"]["template"]["spec"]["containers"][0]["name"],
-        tell=lambda line: output.write(f"{line}\n"),
+        tell=lambda line: terminal.write(f"{line}\n"),
         wait=time.sleep,
     )
     return 0 if follower.run() else 1
@@ -355,10 +355,10 @@ def _show(arguments: argparse.Namespace, found: list[dict[str, Any]]) -> None:
     from cotenant_cli.submitting import objects
 
     if arguments.output in (output.JSON, output.YAML):
-        output.write(output.of_object(objects.listed(found), arguments.output))
+        terminal.write(output.of_object(objects.listed(found), arguments.output))
         return
     *needed, job = (one["metadata"] for one in found)
-    output.write(
+    terminal.write(
         "".join(f"configmap/{one['name']} serverside-applied\n" for one in needed)
         + f"dljob.cotenant.dev/{job['name']} serverside-applied\n"
         f"where it stands: cotenant why {job['namespace']}/{job['name']}\n"
@@ -374,4 +374,4 @@ def _tell(arguments: argparse.Namespace, graph: "Graph", job: dict[str, Any], li
     trial = estimates.Trial(models=arguments.gpu_model, steps=arguments.steps, prices=prices)
     found = estimates.estimate(graph, job, lists, trial)
     look = output.look(arguments.output)
-    output.write("\n".join(estimate_lines.lines(found, look)) + "\n")
+    terminal.write("\n".join(estimate_lines.lines(found, look)) + "\n")

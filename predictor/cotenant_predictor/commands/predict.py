@@ -162,4 +162,4 @@ def _rows(name: str, prediction: "Prediction") -> "Iterator[tuple[tables.Cell, .
 
 
 def _write(line: str) -> None:
-    print(line, flush=True)
+    terminal.write(f"{line}\n")
