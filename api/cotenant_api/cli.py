@@ -12,7 +12,7 @@ from importlib import metadata
 from typing import Final, cast
 
 import cotenant_api
-from cotenant_api import descriptors, errors, printable
+from cotenant_api import descriptors, errors, printable, terminal
 from cotenant_api.command import Command
 
 GROUP = "cotenant.commands"
@@ -42,7 +42,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     known.rest = rest
     entry = commands[known.command]
     try:
-        return cast("Command", entry.load()).run(known)
+        terminal.prepare()
+        code = cast("Command", entry.load()).run(known)
+        # What `print` has kept so far: at Python's exit nobody could say what went wrong.
+        terminal.write("")
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("cotenant_"):
             raise
@@ -55,6 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(f"{known.command}: {error}")
     except KeyboardInterrupt:
         return 130
+    return code
 
 
 def entries() -> dict[str, metadata.EntryPoint]:

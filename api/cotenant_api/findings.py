@@ -10,9 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-import yaml
-
-from cotenant_api import documents, printable, tables
+from cotenant_api import documents, printable, tables, written
 
 ERRORS_FOUND: Final = 3
 """Exit code of a doctor that found an error; 1 is left to what could not be read at all."""
@@ -84,7 +82,7 @@ def rendered(report: Report, *, form: str, look: tables.Look) -> str:
     if form == "json":
         return json.dumps(report.to_object(), indent=2, allow_nan=False) + "\n"
     if form == "yaml":
-        return str(yaml.safe_dump(report.to_object(), sort_keys=False))
+        return written.text(report.to_object())
     return "\n".join(lines(report.findings, look)) + "\n"
 
 

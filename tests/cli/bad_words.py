@@ -110,7 +110,7 @@ SUBMIT: Final = (
     wrong("submit {DIR}/graph.json --env A " + OFFLINE, "--env", "'A'", "KEY=VALUE"),
     wrong("submit {DIR}/graph.json --user 0 " + OFFLINE, "--user", "0", "above 0"),
     wrong("submit {DIR}/graph.json --batch-size 5 " + OFFLINE, "--batch-size", "5", "must be 3"),
-    wrong("submit {DIR}/graph.json --steps 0 " + OFFLINE, "--steps", "0", "must be 1 or more"),
+    wrong("submit {DIR}/graph.json --steps 0 " + OFFLINE, "--steps", "0", "must be 1 to"),
     wrong("submit {DIR}/graph.json --steps 5 --image i", "--steps", "5", "needs --dry-run"),
     wrong("submit {DIR}/graph.json --prices {DIR}/open.yaml " + OFFLINE, "--prices", "open.yaml", "must be YAML"),
     wrong("submit {DIR}/graph.json --prices {DIR}/list.yaml " + OFFLINE, "--prices", "list.yaml", "NVIDIA-H200: 3.5"),

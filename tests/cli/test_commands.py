@@ -105,7 +105,7 @@ def test_a_server_that_refuses_ends_the_watch() -> None:
 
 
 def test_a_reader_that_goes_ends_the_command_without_an_error() -> None:
-    script = "from cotenant_cli.commands import output\nwhile output.write('x' * 65536): pass"
+    script = "from cotenant_api import terminal\nwhile terminal.write('x' * 65536): pass"
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout is not None
         assert running.stderr is not None

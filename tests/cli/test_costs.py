@@ -120,7 +120,19 @@ def test_prices_are_read_by_model() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a: [", "[1]", "NVIDIA-H200: dear", "NVIDIA-H200: -1", "NVIDIA-H200: .inf", "x: true"]
+    "text",
+    [
+        "",
+        "a: [",
+        "[1]",
+        "NVIDIA-H200: dear",
+        "NVIDIA-H200: -1",
+        "NVIDIA-H200: .inf",
+        "x: true",
+        "A: 1\nA: 2",
+        "A: 1:30",
+        "A: 2024-02-31",
+    ],
 )
 def test_what_are_no_prices_is_refused(text: str) -> None:
     with pytest.raises(errors.InvalidInputError, match=r"price|YAML"):

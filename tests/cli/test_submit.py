@@ -177,7 +177,13 @@ def test_a_file_keeps_what_it_says_and_gets_the_graph() -> None:
         (dljob_file(apiVersion="cotenant.dev/v9"), None, "job.yaml: apiVersion"),
         (dljob_file(spec={"model": {"configMapRef": {"name": "x"}}}), None, "job.yaml: spec.model"),
         (dljob_file(metadata={"name": "mine", "namespace": "there"}), "team", "--namespace"),
-        (dljob_file(metadata={}), None, "--name"),
+        (dljob_file() + "kind: DLJob\n", None, "--filename"),
+        (dljob_file(metadata={}), None, "job.yaml: metadata.name"),
+        (dljob_file(metadata={"name": 5}), None, "job.yaml: metadata.name"),
+        (dljob_file(metadata="foo"), None, "job.yaml: metadata"),
+        (dljob_file(metadata={"name": "mine", "namespace": "../../x"}), None, "job.yaml: metadata.namespace"),
+        (dljob_file(metadata={"name": "mine", "namespace": 5}), None, "job.yaml: metadata.namespace"),
+        (dljob_file().partition("spec:")[0] + "spec: foo", None, "job.yaml: spec"),
         (dljob_file(spec={"replicas": -1}), None, "spec.replicas"),
     ],
 )
@@ -185,6 +191,43 @@ def test_a_file_that_is_no_dljob_for_a_graph_is_refused(text: str, namespace: st
     with pytest.raises(errors.InvalidInputError) as caught:
         read_file(text, namespace=namespace)
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize("text", ["12:30:00", "2024-01-01", "2024-13-01"])
+def test_a_file_keeps_the_strings_that_kubectl_reads(text: str) -> None:
+    written = dljob_file(metadata={"name": "mine", "labels": {"at": "TEXT"}}).replace("TEXT", text)
+    assert read_file(written)["metadata"]["labels"] == {"at": text}
+
+
+@pytest.mark.parametrize(
+    ("template", "field"),
+    [
+        ({"spec": "foo"}, "spec.template.spec"),
+        ({"spec": {"containers": "foo"}}, "spec.template.spec.containers"),
+        ({"spec": {"containers": ["foo"]}}, "spec.template.spec.containers[0]"),
+        ({"spec": {"containers": [{"resources": "foo"}]}}, "spec.template.spec.containers[0].resources"),
+        ({"spec": {"containers": [{"resources": {"limits": 1}}]}}, "spec.template.spec.containers[0].resources.limits"),
+    ],
+)
+def test_a_pod_template_that_cannot_be_read_is_refused(
+    model: str, tmp_path: Path, template: dict[str, Any], field: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(dljob_file(spec={"template": template}))
+    assert submit(model, "-f", str(path), *OFFLINE) == 2
+    assert capsys.readouterr().err.startswith(f"cotenant: submit: {field}: ")
+
+
+def test_the_namespace_of_a_context_has_to_be_a_name(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    context = {"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "../../x"}}
+    named = [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}]
+    config = {"current-context": "c", "contexts": [context], "clusters": named, "users": [{"name": "u", "user": {}}]}
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    assert submit(model, "--image", "i", "--kubeconfig", str(path)) == 2
+    assert capsys.readouterr().err.startswith("cotenant: submit: namespace: '../../x': must be a name")
 
 
 def test_a_trial_without_a_cluster_says_share_memory_time_and_cost(
@@ -242,7 +285,14 @@ def test_words_behind_two_hyphens_are_the_command_where_none_is_named(
     [
         ([], "--image: None: must be given"),
         (["--image", "i", "--steps", "5"], "--steps: 5: needs --dry-run"),
-        (["--image", "i", *OFFLINE, "--steps", "0"], "--steps: 0: must be 1 or more"),
+        (["--image", "i", *OFFLINE, "--steps", "0"], "--steps: 0: must be 1 to 1000000000000000"),
+        (["--image", "i", *OFFLINE, "--steps", "1" * 401], "--steps: 1111"),
+        (["--image", "i", *OFFLINE, "--steps", "5", "-o", "json"], "--steps: 5: is not for -o json"),
+        (["--image", "i", *OFFLINE, "--prices", "p", "-o", "yaml"], "--prices: 'p': is not for -o yaml"),
+        (
+            ["--image", "i", *OFFLINE, "--gpu-models", "NVIDIA-L4,NVIDIA-A10"],
+            "--gpu-model: 'NVIDIA-H200': is not among the job's gpuModels (NVIDIA-L4, NVIDIA-A10)",
+        ),
         (["--image", "i", *OFFLINE, "--env", "A"], "--env: 'A': must be KEY=VALUE"),
         (["--image", "i", *OFFLINE, "--batch-size", "8"], "--batch-size: 8: must be 32, as in the graph"),
         (["--image", "i", *OFFLINE, "--workload-type", "Inference"], "--workload-type: 'Inference': must be Training"),
@@ -262,6 +312,47 @@ def test_bad_input_is_one_line_with_the_remedy(
     assert captured.out == ""
     assert captured.err.startswith(f"cotenant: submit: {said}")
     assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--precision", "fp32"],
+        ["--optimizer", "sgd"],
+        ["--compile"],
+        ["--arg", "depth=50"],
+        ["--example", "item=1"],
+        ["--input-shape", "x=1,2"],
+        ["--sequence-length", "9"],
+        ["--target-length", "9"],
+        ["--architecture", "Bert"],
+        ["--loader-workers", "0"],
+        ["--samples-per-second", "9"],
+        ["--data-on-gpu"],
+        ["--requests-per-second", "9"],
+        ["--samples-per-request", "1"],
+    ],
+)
+def test_what_a_graph_says_is_not_said_again(model: str, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert submit(model, "--image", "i", *OFFLINE, *words) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"cotenant: submit: {words[0]}: ")
+    assert f"is not for {model}, a graph that says it" in said
+
+
+def test_one_of_the_gpu_models_of_the_job_may_be_asked_about(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert submit(model, "--image", "i", *OFFLINE, "--gpu-models", "NVIDIA-L4,NVIDIA-H200") == 0
+    shown = capsys.readouterr().out
+    assert "NVIDIA-H200" in shown
+    assert "NVIDIA-L4" not in shown
+
+
+def test_a_gpu_model_without_a_price_is_told_of(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("NVIDIA-H20: 3.5\n")
+    assert submit(model, "--image", "i", *OFFLINE, "--prices", str(prices)) == 0
+    told = "Note: NVIDIA-H200: --prices names no price of it; did you mean NVIDIA-H20?"
+    assert told in capsys.readouterr().out.splitlines()
 
 
 def test_an_onnx_file_is_extracted_and_submitted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,6 +56,17 @@ def test_it_is_run_by_python_with_the_words_behind_two_hyphens(
     assert job["metadata"]["name"] == "train"
 
 
+@pytest.mark.parametrize("words", [["--precision", "bf16"], ["--compile"], ["--loader-workers", "0"]])
+def test_what_says_how_a_step_is_computed_is_refused_of_a_script(
+    tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = written(tmp_path, train="")
+    assert cli.main(["submit", target, "--image", "i", *OFFLINE, *words]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"cotenant: submit: {words[0]}: ")
+    assert "is not for a script" in said
+
+
 def test_another_program_may_run_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = written(tmp_path, train="")
     words = ["--command", "torchrun", "--env", "PYTHONUNBUFFERED=0", "--", "--epochs", "3"]

@@ -43,6 +43,12 @@ def test_gpus_and_tenants_stand_in_two_tables() -> None:
     assert text(**small()) == TABLE
 
 
+def test_an_upper_bound_is_never_shown_below_itself() -> None:
+    pod = kit.pod("a", on="GPU-0", notes={names.PREDICTION: kit.prediction(upper=54.4)})
+    *_, row = text(pods=[pod], gpunodes=[kit.gpunode(kit.gpu())]).splitlines()
+    assert row.split()[4:6] == ["40", "55"]
+
+
 def test_wide_says_what_is_wrong_with_a_gpu() -> None:
     said = text(look=tables.Look(wide=True), **small())
     assert "GPU-1   Xid 79" in said

@@ -70,6 +70,14 @@ def test_a_placed_job_says_where_it_is_why_there_and_beside_whom() -> None:
     assert text("bert", **running(near), gpunodes=[told]) == RUNS
 
 
+@pytest.mark.parametrize("wide", [False, True])
+def test_an_upper_bound_is_never_shown_below_itself(wide: bool) -> None:
+    pod = kit.pod("bert-0", on="GPU-0", labels=OF_BERT, notes={names.PREDICTION: kit.prediction(upper=54.4)})
+    said = text("bert", look=tables.Look(wide=wide), **running() | {"pods": [pod]})
+    assert "40 % of NVIDIA-A10, at most 55 %" in said
+    assert " 54 " not in said
+
+
 def test_wide_adds_predictions_for_every_model_and_all_conditions() -> None:
     said = text("bert", look=tables.Look(wide=True), **running())
     assert "NVIDIA-L4            70       90   4000   Compute" in said

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import math
 import os
 import subprocess
 import sys
@@ -83,6 +84,19 @@ def test_predict_reads_lines_from_standard_input(build: Any, monkeypatch: pytest
 def test_predict_by_a_model_that_is_missing_names_it(graph_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["predict", str(graph_file), "--model", str(graph_file.parent / "none")]) == 2
     assert "--model" in capsys.readouterr().err
+
+
+def test_predict_shows_upper_bounds_never_below_themselves(
+    graph_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["predict", str(graph_file), "-o", "json"]) == 0
+    found = Prediction.from_json(capsys.readouterr().out, source="test").by_gpu
+    assert cli.main(["predict", str(graph_file), "-o", "table"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert {row[1]: (row[3], row[5]) for row in rows} == {
+        model: (str(math.ceil(one.utilization.upper)), str(math.ceil(one.sm_activity.upper)))
+        for model, one in found.items()
+    }
 
 
 def test_predict_shows_a_table_with_the_reason(graph_file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,7 +69,8 @@ def test_adding_a_row_adds_a_gpu() -> None:
         (("name: NVIDIA-X", "nome: NVIDIA-X"), r"more.yaml\[0\].name"),
         (("smCount: 10", "smCount: 0"), r"more.yaml\[0\].smCount"),
         (("fp32: 10", "fp33: 10"), r"more.yaml\[0\].peakTeraflops"),
-        (("fp32: 10", "fp32: .nan"), r"more.yaml\[0\].peakTeraflops.fp32"),
+        (("fp32: 10", "fp32: -1"), r"more.yaml\[0\].peakTeraflops.fp32"),
+        (("fp32: 10", "fp32: .nan"), r"'more.yaml': must be YAML: line 4"),
         (('"9.9"', "nine"), r"more.yaml\[0\].computeCapability"),
     ],
 )

@@ -39,7 +39,10 @@ def test_a_field_that_is_unknown_or_wrong_is_refused_with_file_and_path(spec: di
     ("text", "path"),
     [
         ("[]", "p.yaml"),
-        ("a: [", "one YAML document"),
+        ("a: [", "--policy: 'p.yaml': must be YAML"),
+        ("a: 1\na: 2", "line 2: key 'a' is there twice"),
+        ("a: 2024-13-01", "p.yaml: apiVersion"),
+        (json.dumps(kit.policy() | {"metadata": "foo"}), "p.yaml: metadata: 'foo': must be an object"),
         ("kind: Policy", "p.yaml: apiVersion"),
         (json.dumps(kit.policy() | {"kind": "DLJob"}), "p.yaml: kind: 'DLJob'"),
         (json.dumps(kit.policy() | {"metadata": {"name": "other"}}), "p.yaml: metadata.name"),

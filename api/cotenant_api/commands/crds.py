@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from cotenant_api import errors, files, sections
+from cotenant_api import errors, files, sections, terminal
 
 SUMMARY = "print, write or check the CustomResourceDefinitions and their reference"
 COMPONENT = True
@@ -45,7 +45,7 @@ def run(arguments: Namespace) -> int:
         for name, text in rendered().items():
             files.replace(arguments.write / name, text.encode(), field="--write")
     else:
-        print("---\n".join(rendered().values()), end="")
+        terminal.write("---\n".join(rendered().values()))
     return 0
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from cotenant_cli.commands import output
+from cotenant_api import terminal
 
 SUMMARY = "print a script by which a shell completes this command line"
 SHELLS: Final = ("bash", "zsh", "fish")
@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print it."""
     from cotenant_api import cli
 
-    output.write(script(cli.parser(cli.entries()), arguments.shell))
+    terminal.write(script(cli.parser(cli.entries()), arguments.shell))
     return 0
 
 

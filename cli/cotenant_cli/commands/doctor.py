@@ -5,7 +5,7 @@ import time
 from datetime import UTC, datetime
 from typing import Final
 
-from cotenant_api import names
+from cotenant_api import names, terminal
 from cotenant_cli.commands import output
 
 SUMMARY = "look for what is wrong with an installation, with a remedy for each finding"
@@ -56,5 +56,5 @@ def run(arguments: argparse.Namespace) -> int:
     )
     found = checks.examined(renewals.watched(lists, seen, pause=time.sleep))
     report = findings.Report(taken=datetime.now(UTC).isoformat(timespec="seconds"), findings=found)
-    output.write(findings.rendered(report, form=arguments.output, look=output.look(arguments.output)))
+    terminal.write(findings.rendered(report, form=arguments.output, look=output.look(arguments.output)))
     return findings.exit_code(found) or (UNREAD if seen.unread else 0)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from cotenant_api import printable, tables
+from cotenant_api import printable, tables, terminal
 from cotenant_cli.commands import output
 from cotenant_cli.draining import loop
 from cotenant_cli.reading import cluster, kube, objects
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace, name: str) -> int:
     tell = functools.partial(print, file=sys.stdout if people else sys.stderr, flush=True)
     limits = loop.Limits(timeout_seconds=arguments.timeout, force=arguments.force)
     found = loop.drain(name, means, limits, tell=lambda line: tell(printable.plain(line)))
-    output.write(
+    terminal.write(
         output.rendered(found, lambda look: _lines(found, look), output.look(arguments.output), output=arguments.output)
     )
     return 0 if found.drained else 1

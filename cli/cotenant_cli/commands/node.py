@@ -4,7 +4,7 @@ import argparse
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from cotenant_api import errors
+from cotenant_api import errors, terminal
 from cotenant_cli.commands import output
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     lists = kube.Lists(arguments.kubeconfig, arguments.context)
     lists.connection.require_cotenant()
     seen = cluster.of_node(lists, name=name)
-    output.write((_drain if arguments.action == "drain" else _show)(seen, name, arguments.output))
+    terminal.write((_drain if arguments.action == "drain" else _show)(seen, name, arguments.output))
     return 0
 
 

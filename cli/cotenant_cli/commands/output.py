@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -58,21 +57,9 @@ def of_object(shown: Mapping[str, Any], output: str) -> str:
     """Return a document as JSON or YAML, with a line's end."""
     if output == JSON:
         return json.dumps(shown, indent=2, allow_nan=False) + "\n"
-    import yaml
+    from cotenant_api import written
 
-    return str(yaml.safe_dump(dict(shown), sort_keys=False))
-
-
-def write(text: str) -> bool:
-    """Write to standard output; False: who read it has gone (`cotenant top | head`): there is nothing more to do."""
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Else Python would write what is left at its exit, and fail there.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return False
-    return True
+    return written.text(dict(shown))
 
 
 def look(output: str) -> tables.Look:

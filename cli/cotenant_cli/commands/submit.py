@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cotenant_api import errors
+from cotenant_api import errors, terminal
 from cotenant_api.choices import Sharing, WorkloadType
 from cotenant_cli.commands import output
 from cotenant_cli.submitting import graphs, scripts
@@ -39,6 +39,10 @@ prices.yaml names the price of one hour of a whole GPU for each GPU model: NVIDI
 CLIENT: Final = "client"
 SERVER: Final = "server"
 _FILE: Final = "--filename"
+_STEPS: Final = "--steps"
+_MOST_STEPS: Final = 10**15
+"""More are a slip, and no number that times and costs can be reckoned with."""
+_PRICES: Final = "--prices"
 _ONLY_WITHOUT_FILE: Final = (
     ("--name", "name"),
     ("--image", "image"),
@@ -55,8 +59,8 @@ _ONLY_WITHOUT_FILE: Final = (
 )
 _ONLY_OF_A_MODEL: Final = (
     (_FILE, "filename"),
-    ("--steps", "steps"),
-    ("--prices", "prices"),
+    (_STEPS, "steps"),
+    (_PRICES, "prices"),
     ("--batch-size", "batch_size"),
 )
 _NOT_PREDICTED: Final = (
@@ -116,8 +120,8 @@ def _configure_trial(parser: argparse.ArgumentParser) -> None:
         choices=(CLIENT, SERVER),
         help="apply nothing; say what it will need. client (default): nothing is sent; server: the server checks it",
     )
-    trial.add_argument("--steps", type=int, metavar="N", help="of the whole run, for its time and cost")
-    trial.add_argument("--prices", type=Path, metavar="FILE", help="YAML: GPU model, price of an hour of one")
+    trial.add_argument(_STEPS, type=int, metavar="N", help="of the whole run, for its time and cost")
+    trial.add_argument(_PRICES, type=Path, metavar="FILE", help="YAML: GPU model, price of an hour of one")
     trial.add_argument(
         "--gpu-model",
         action="append",
@@ -147,6 +151,8 @@ def run(arguments: argparse.Namespace) -> int:
         graph = graphs.read(arguments)
         names = {"namespace": job["metadata"]["namespace"], "name": job["metadata"]["name"]}
         wanted = [objects.config_map(graph, **names), job]
+    # One of a context was not looked at yet, and becomes a part of a path.
+    output.require_name("namespace", job["metadata"]["namespace"])
     if arguments.dry_run is None and connection is not None:
         made = _applied(connection, wanted, force=arguments.force_conflicts)
         _show(arguments, made)
@@ -157,7 +163,7 @@ def run(arguments: argparse.Namespace) -> int:
         _show(arguments, wanted)
         return 0
     if graph is None:
-        output.write(_NOT_PREDICTED)
+        terminal.write(_NOT_PREDICTED)
     else:
         _tell(arguments, graph, job, None if connection is None else _lists(arguments))
     return 0
@@ -173,20 +179,30 @@ def _require_consistent(arguments: argparse.Namespace) -> None:
                 remedy = f"is not for {_FILE}: write it into {arguments.filename}"
                 raise errors.InvalidInputError(option, getattr(arguments, field), remedy)
     _require_consistent_with_target(arguments)
+    _require_consistent_trial(arguments)
+
+
+def _require_consistent_trial(arguments: argparse.Namespace) -> None:
     if arguments.dry_run is None:
-        for option, field in (("--steps", "steps"), ("--prices", "prices"), ("--gpu-model", "gpu_model")):
+        for option, field in ((_STEPS, "steps"), (_PRICES, "prices"), ("--gpu-model", "gpu_model")):
             if getattr(arguments, field) not in (None, []):
                 raise errors.InvalidInputError(option, getattr(arguments, field), "needs --dry-run")
-    if arguments.steps is not None and arguments.steps < 1:
-        raise errors.InvalidInputError("--steps", arguments.steps, "must be 1 or more")
+    if arguments.output in (output.JSON, output.YAML):
+        for option, value in ((_STEPS, arguments.steps), (_PRICES, arguments.prices)):
+            if value is not None:
+                remedy = f"is not for -o {arguments.output}, which prints the objects: leave it out"
+                raise errors.InvalidInputError(option, value, remedy)
+    if arguments.steps is not None and not 1 <= arguments.steps <= _MOST_STEPS:
+        raise errors.InvalidInputError(_STEPS, arguments.steps, f"must be 1 to {_MOST_STEPS}")
 
 
 def _require_consistent_with_target(arguments: argparse.Namespace) -> None:
     if scripts.is_script(arguments.target):
-        for option, field in _ONLY_OF_A_MODEL:
-            if getattr(arguments, field) not in (None, []):
+        named = ((option, getattr(arguments, field)) for option, field in _ONLY_OF_A_MODEL)
+        for option, value in (*named, *graphs.step_options(arguments)):
+            if value is not None:
                 remedy = "is not for a script, of which nothing is predicted: leave it out"
-                raise errors.InvalidInputError(option, getattr(arguments, field), remedy)
+                raise errors.InvalidInputError(option, value, remedy)
     elif arguments.code is not None:
         raise errors.InvalidInputError("--code", arguments.code, "is for a script (train.py): leave it out")
     if arguments.follow and (arguments.dry_run is not None or arguments.output in (output.JSON, output.YAML)):
@@ -329,7 +345,7 @@ def _follow(connection: "kube.Connection", job: dict[str, Any]) -> int:
         name=metadata["name"],
         uid=metadata["uid"],
         container=job["spec"].get("container") or job["spec"]["template"]["spec"]["containers"][0]["name"],
-        tell=lambda line: output.write(f"{line}\n"),
+        tell=lambda line: terminal.write(f"{line}\n"),
         wait=time.sleep,
     )
     return 0 if follower.run() else 1
@@ -339,10 +355,10 @@ def _show(arguments: argparse.Namespace, found: list[dict[str, Any]]) -> None:
     from cotenant_cli.submitting import objects
 
     if arguments.output in (output.JSON, output.YAML):
-        output.write(output.of_object(objects.listed(found), arguments.output))
+        terminal.write(output.of_object(objects.listed(found), arguments.output))
         return
     *needed, job = (one["metadata"] for one in found)
-    output.write(
+    terminal.write(
         "".join(f"configmap/{one['name']} serverside-applied\n" for one in needed)
         + f"dljob.cotenant.dev/{job['name']} serverside-applied\n"
         f"where it stands: cotenant why {job['namespace']}/{job['name']}\n"
@@ -354,8 +370,8 @@ def _tell(arguments: argparse.Namespace, graph: "Graph", job: dict[str, Any], li
     from cotenant_cli.submitting import costs, estimate_lines, estimates
 
     file = arguments.prices
-    prices = {} if file is None else costs.prices_of(_text("--prices", file), source=str(file))
+    prices = {} if file is None else costs.prices_of(_text(_PRICES, file), source=str(file))
     trial = estimates.Trial(models=arguments.gpu_model, steps=arguments.steps, prices=prices)
     found = estimates.estimate(graph, job, lists, trial)
     look = output.look(arguments.output)
-    output.write("\n".join(estimate_lines.lines(found, look)) + "\n")
+    terminal.write("\n".join(estimate_lines.lines(found, look)) + "\n")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from cotenant_api import errors
+from cotenant_api import errors, terminal
 from cotenant_cli.commands import output
 
 if TYPE_CHECKING:
@@ -63,12 +63,12 @@ def run(arguments: argparse.Namespace) -> int:
         )
 
     if not arguments.watch:
-        output.write(read())
+        terminal.write(read())
         return 0
     people = arguments.output in (output.TABLE, output.WIDE)
     first = _AGAIN if people and sys.stdout.isatty() else "---\n" if arguments.output == output.YAML else ""
     for text in watched(read, sleep=lambda: time.sleep(arguments.interval)):
-        if not output.write(first + text):
+        if not terminal.write(first + text):
             break
     return 0
 

@@ -3,7 +3,7 @@
 import argparse
 from datetime import UTC, datetime
 
-from cotenant_api import errors
+from cotenant_api import errors, terminal
 from cotenant_cli.commands import output
 
 SUMMARY = "say why a DLJob, a pod or a Job waits for its GPU, or why it is where it is"
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         output.look(arguments.output),
         output=arguments.output,
     )
-    output.write(text)
+    terminal.write(text)
     return 0
 
 

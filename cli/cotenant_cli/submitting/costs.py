@@ -8,11 +8,20 @@ Hundredths and memory are those of `cotenant_api.booking`, which operator and ex
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-import yaml
-
-from cotenant_api import booking, dljob, documents, errors, gpunode, names, packingpolicy, quantity
+from cotenant_api import (
+    booking,
+    dljob,
+    documents,
+    errors,
+    gpunode,
+    names,
+    packingpolicy,
+    quantity,
+    suggestions,
+    written,
+)
 from cotenant_api.names import GPUModel
 from cotenant_api.prediction import GPUPrediction, Prediction
 from cotenant_cli.reading import objects
@@ -92,17 +101,14 @@ def prices_of(text: str, *, source: str) -> dict[GPUModel, float]:
     Raises:
         InvalidInputError: it is no such table.
     """
-    try:
-        found: Any = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise errors.InvalidInputError(_PRICES, source, f"must be YAML: {error}") from error
+    found = written.one(text, field=_PRICES, source=source)
     if not isinstance(found, dict) or not found:
         raise errors.InvalidInputError(_PRICES, source, "must name GPU models and prices of an hour: NVIDIA-H200: 3.5")
     for model, price in found.items():
         number = isinstance(price, (int, float)) and not isinstance(price, bool)
-        if not number or not 0 <= price < float("inf"):
+        if not number or price < 0:
             raise errors.InvalidInputError(f"{source}: {model}", price, "must be a price of one GPU hour, such as 3.5")
-    return {GPUModel(str(model)): float(price) for model, price in found.items()}
+    return {GPUModel(model): float(price) for model, price in found.items()}
 
 
 def rows(document: Prediction, question: Question) -> tuple[Row, ...]:
@@ -200,9 +206,18 @@ def _order(row: Row) -> tuple[bool, float, int, str]:
     return bool(row.note and row.note.startswith("not used")), cost, row.share, row.gpu_model
 
 
-def notes(question: Question, unknown: Iterable[GPUModel]) -> Iterator[str]:
-    """Yield what the figures rest on."""
+def notes(question: Question, *, predicted: Iterable[GPUModel], unknown: Iterable[GPUModel]) -> Iterator[str]:
+    """Yield what the figures rest on.
+
+    Args:
+        question: what is asked.
+        predicted: GPU models that have a row.
+        unknown: those that have none, as nothing is known of them.
+    """
     if question.steps is not None:
         yield "RUN is alone on the GPU: neighbours make it longer"
     for model in unknown:
         yield f"{model}: nothing is known of this GPU model: its jobs get whole GPUs"
+    for model in predicted if question.prices else ():
+        if model not in question.prices:
+            yield f"{model}: {_PRICES} names no price of it; {suggestions.advice(model, question.prices)}"

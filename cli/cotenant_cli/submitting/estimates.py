@@ -40,7 +40,7 @@ def estimate(graph: Graph, job: Mapping[str, Any], lists: cluster.Lists | None, 
     """
     spec, seen = objects.spec_of(job), _seen(lists)
     fleet = costs.fleet_of(seen.nodes)
-    models = spec.gpu_models or tuple(map(GPUModel, trial.models)) or tuple(fleet)
+    models = _asked(trial, spec.gpu_models) or spec.gpu_models or tuple(fleet)
     found = predicting.predict(graph, spec, models=models)
     question = costs.Question(
         spec=spec,
@@ -55,8 +55,21 @@ def estimate(graph: Graph, job: Mapping[str, Any], lists: cluster.Lists | None, 
         graph=found.document.graph,
         predictor=found.document.model,
         rows=costs.rows(found.document, question),
-        notes=(*seen.notes, *costs.notes(question, found.unknown)),
+        notes=(*seen.notes, *costs.notes(question, predicted=found.document.by_gpu, unknown=found.unknown)),
     )
+
+
+def _asked(trial: Trial, allowed: Sequence[GPUModel]) -> tuple[GPUModel, ...]:
+    """Return the GPU models of the command line, all of which the job may use.
+
+    Raises:
+        InvalidInputError: it may not use one of them.
+    """
+    for model in trial.models if allowed else ():
+        if model not in allowed:
+            remedy = f"is not among the job's gpuModels ({', '.join(allowed)}): name one of these, or leave it out"
+            raise errors.InvalidInputError("--gpu-model", model, remedy)
+    return tuple(map(GPUModel, trial.models))
 
 
 def _seen(lists: cluster.Lists | None) -> cluster.Seen:

@@ -2,8 +2,9 @@
 
 import argparse
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cotenant_api import errors
 from cotenant_api.choices import WorkloadType
@@ -24,6 +25,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what a step of the model is; not for a graph document, which says it")
     group.add_argument(_BATCH_SIZE, type=int, metavar="N", help="samples of one step; needed unless MODEL is a graph")
     extract.configure_step(parser)
+    # Else nobody could tell `--precision fp32` from no --precision.
+    parser.set_defaults(**dict.fromkeys(_step_defaults()))
+
+
+def step_options(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
+    """Yield the options of an extraction that are given, except for the batch size, with their values."""
+    for field in _step_defaults():
+        value = getattr(arguments, field)
+        if value is not None:
+            yield f"--{field.replace('_', '-')}", value
 
 
 def read(arguments: argparse.Namespace) -> "graph.Graph":
@@ -43,13 +54,26 @@ def read(arguments: argparse.Namespace) -> "graph.Graph":
         if arguments.batch_size not in (None, found.batch_size):
             remedy = f"must be {found.batch_size}, as in the graph, or left out"
             raise errors.InvalidInputError(_BATCH_SIZE, arguments.batch_size, remedy)
+        for option, value in step_options(arguments):
+            remedy = f"is not for {arguments.target}, a graph that says it: leave it out, or extract the graph anew"
+            raise errors.InvalidInputError(option, value, remedy)
         return _of_mode(found, arguments.workload_type)
     if arguments.batch_size is None or arguments.batch_size < 1:
         remedy = "must be 1 or more: the samples of one step"
         raise errors.InvalidInputError(_BATCH_SIZE, arguments.batch_size, remedy)
-    asked = argparse.Namespace(**vars(arguments))
+    unsaid = {field: value for field, value in _step_defaults().items() if getattr(arguments, field) is None}
+    asked = argparse.Namespace(**vars(arguments) | unsaid)
     asked.mode, asked.name = _MODES[arguments.workload_type], None
     return extract.extracted(asked)
+
+
+def _step_defaults() -> dict[str, Any]:
+    """Return the defaults of an extraction's options, by the names of their fields."""
+    from cotenant_predictor.commands import extract
+
+    parser = argparse.ArgumentParser(add_help=False)
+    extract.configure_step(parser)
+    return vars(parser.parse_args([]))
 
 
 def _document(target: str) -> "graph.Graph | None":

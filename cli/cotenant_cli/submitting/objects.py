@@ -8,9 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import yaml
-
-from cotenant_api import dljob, documents, errors, graph, names, pod, quantity, rootless
+from cotenant_api import dljob, documents, errors, graph, names, pod, quantity, rootless, written
 from cotenant_cli.submitting import scripts
 
 Object = dict[str, Any]
@@ -25,6 +23,7 @@ _UNBUFFERED: Final = "PYTHONUNBUFFERED"
 """So that a line is in the log when it is printed."""
 _DIGEST_CHARACTERS: Final = 8
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_MOST_OF_A_NAMESPACE: Final = 63
 _SOURCE: Final = "--filename"
 
 
@@ -58,10 +57,7 @@ def name_of(wanted: str | None, target: str) -> str:
         InvalidInputError: it may not be one.
     """
     name = wanted if wanted is not None else _derived(target)
-    if not _NAME.fullmatch(name) or len(name) > dljob.MAX_NAME:
-        remedy = f"must be lower case letters, digits and '-', at most {dljob.MAX_NAME}: give another --name"
-        raise errors.InvalidInputError("--name", name, remedy)
-    return name
+    return _required(name, field="--name", most=dljob.MAX_NAME, remedy=": give another --name")
 
 
 def config_map(found: graph.Graph, *, namespace: str, name: str) -> Object:
@@ -186,15 +182,17 @@ def from_file(text: str, *, source: str, namespace: str | None, default: str) ->
         InvalidInputError: it holds no single DLJob, or one of another namespace, or with another source of its graph.
     """
     found = _one_dljob(text, source)
-    metadata = found.get("metadata") or {}
-    name_of(str(metadata.get("name") or ""), source)
+    metadata, spec = (_object(found.get(key), field=f"{source}: {key}") for key in ("metadata", "spec"))
+    _required(metadata.get("name"), field=f"{source}: metadata.name", most=dljob.MAX_NAME)
     there = metadata.get("namespace")
+    if there is not None:
+        _required(there, field=f"{source}: metadata.namespace", most=_MOST_OF_A_NAMESPACE)
     if namespace is not None and there not in (None, namespace):
         raise errors.InvalidInputError("--namespace", namespace, f"must be {there!r}, as in {source}, or left out")
-    if (found.get("spec") or {}).get("model"):
+    if spec.get("model"):
         remedy = "must be left out: the graph of MODEL is put there (without MODEL: kubectl apply --server-side)"
-        raise errors.InvalidInputError(f"{source}: spec.model", found["spec"]["model"], remedy)
-    placed = found | {"metadata": metadata | {"namespace": namespace or there or default}}
+        raise errors.InvalidInputError(f"{source}: spec.model", spec["model"], remedy)
+    placed = found | {"metadata": metadata | {"namespace": namespace or there or default}, "spec": spec}
     return _modelled(placed)
 
 
@@ -239,14 +237,28 @@ def _derived(target: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[: dljob.MAX_NAME].rstrip("-")
 
 
+def _required(name: object, *, field: str, most: int, remedy: str = "") -> str:
+    """Return the name, if an object may have it: it becomes a part of a path."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > most:
+        allowed = f"must be a string of lower case letters, digits and '-', at most {most}"
+        raise errors.InvalidInputError(field, name, f"{allowed}{remedy}")
+    return name
+
+
+def _object(value: object, *, field: str) -> Object:
+    """Return an object of a file; an empty one where there is none."""
+    if value is not None and not isinstance(value, dict):
+        raise errors.InvalidInputError(field, value, "must be an object")
+    return value or {}
+
+
 def _one_dljob(text: str, source: str) -> Object:
-    try:
-        found = [one for one in yaml.safe_load_all(text) if one is not None]
-    except yaml.YAMLError as error:
-        raise errors.InvalidInputError(_SOURCE, source, f"must be YAML: {error}") from error
+    found = written.every(text, field=_SOURCE, source=source)
     if len(found) != 1 or not isinstance(found[0], dict) or found[0].get("kind") != "DLJob":
         kinds = [one.get("kind") if isinstance(one, dict) else one for one in found]
-        raise errors.InvalidInputError(_SOURCE, source, f"must hold one DLJob and nothing else; it holds {kinds}")
+        raise errors.InvalidInputError(
+            _SOURCE, source, f"must hold one DLJob and nothing else; it holds {errors.shortened(kinds)}"
+        )
     version = found[0].get("apiVersion")
     if version != names.API_VERSION:
         raise errors.InvalidInputError(f"{source}: apiVersion", version, f"must be {names.API_VERSION}")

@@ -1,7 +1,8 @@
 """What a graph will need on each GPU model, by the model that ships, as the operator predicts it. Imported late."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cotenant_api import dljob, errors, graph, pod, quantity, suggestions
 from cotenant_api.names import GPUModel
@@ -57,7 +58,21 @@ def _with_requests(found: graph.Graph, spec: dljob.Spec) -> graph.Graph:
 
 def _cpu_cores(spec: dljob.Spec) -> float | None:
     """Return the CPU limit of the container that loads the job's input; None: no limit."""
-    containers = (spec.template.get("spec") or {}).get("containers") or ()
-    mine = [one for one in containers if spec.container in (None, one.get("name"))]
-    limit = (((mine[0].get("resources") or {}).get("limits") or {}).get("cpu")) if mine else None
-    return None if limit is None else quantity.millis(limit, field="resources.limits.cpu") / 1000 or None
+    path = "spec.template.spec"
+    containers = _object(spec.template.get("spec"), path).get("containers") or []
+    if not isinstance(containers, list):
+        raise errors.InvalidInputError(f"{path}.containers", containers, "must be a list")
+    for index, one in enumerate(containers):
+        place = f"{path}.containers[{index}]"
+        if spec.container in (None, _object(one, place).get("name")):
+            resources = _object(one.get("resources"), f"{place}.resources")
+            limit = _object(resources.get("limits"), f"{place}.resources.limits").get("cpu")
+            return None if limit is None else quantity.millis(limit, field="resources.limits.cpu") / 1000 or None
+    return None
+
+
+def _object(value: object, field: str) -> Mapping[str, Any]:
+    """Return an object of a pod template, whose parts nothing has looked at; an empty one where there is none."""
+    if value is not None and not isinstance(value, dict):
+        raise errors.InvalidInputError(field, value, "must be an object")
+    return value or {}

@@ -1,5 +1,6 @@
 """What `cotenant why` says to people: a few lines, then where each pod is. Pure."""
 
+import math
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
@@ -109,7 +110,7 @@ def _predicted(shown: explanation.Explanation) -> Iterator[str]:
     least = sorted(shown.expected, key=lambda one: (one.upper_percent, one.gpu_model))[:1]
     for one in there or least:
         beyond = "; outside of what the model knows well" if one.out_of_domain else ""
-        busy = f"{one.utilization_percent:.0f} % of {one.gpu_model}, at most {one.upper_percent:.0f} %"
+        busy = f"{one.utilization_percent:.0f} % of {one.gpu_model}, at most {math.ceil(one.upper_percent)} %"
         yield f"{busy}, and at most {one.memory_mib} MiB; bound by {one.regime} ({one.source}){beyond}"
 
 
@@ -144,7 +145,7 @@ def _expected(one: explanation.Expected) -> tuple[tables.Cell, ...]:
     return (
         one.gpu_model,
         one.utilization_percent,
-        one.upper_percent,
+        math.ceil(one.upper_percent),
         one.memory_mib,
         one.regime,
         one.source,

@@ -1,5 +1,6 @@
 """The two tables of `cotenant top`: GPUs, and who is on them. Pure."""
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -114,7 +115,7 @@ def _tenant(gpu: usage.GPU, tenant: usage.Tenant) -> tuple[tables.Cell, ...]:
 def _predicted(known: usage.Predicted | None) -> tuple[tables.Cell, ...]:
     if known is None:
         return (None,) * 4
-    return known.utilization_percent, known.upper_percent, known.memory_mib, known.source
+    return known.utilization_percent, math.ceil(known.upper_percent), known.memory_mib, known.source
 
 
 def _booked(known: usage.Booked | None) -> tuple[tables.Cell, ...]:

@@ -73,7 +73,7 @@ def run(arguments: Namespace) -> int:
     found = checks.examined(asyncio.run(_read(arguments)))
     report = findings.Report(taken=datetime.now(UTC).isoformat(timespec="seconds"), findings=found)
     look = tables.Look(colours=terminal.in_colours(sys.stdout), width=terminal.width(sys.stdout))
-    sys.stdout.write(findings.rendered(report, form=arguments.output, look=look))
+    terminal.write(findings.rendered(report, form=arguments.output, look=look))
     return findings.exit_code(found)
 
 

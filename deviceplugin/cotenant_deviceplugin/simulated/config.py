@@ -1,12 +1,11 @@
 """The configuration of `cotenant simulated-agents`: which nodes, which GPUs. Reads one file."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import yaml
 from pydantic import ConfigDict, Field
 
-from cotenant_api import documents, errors, names
+from cotenant_api import documents, errors, names, written
 from cotenant_api.names import GPUModel, Namespace, NodeName
 from cotenant_deviceplugin.simulated import models
 
@@ -40,11 +39,12 @@ def load(path: Path) -> Configuration:
         InvalidInputError: the file or a value in it cannot be used; it names the field.
     """
     try:
-        value: Any = yaml.safe_load(path.read_text())
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise errors.InvalidInputError("--config", str(path), f"must be a file: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise errors.InvalidInputError("--config", str(path), f"must be YAML: {error}") from error
+    value = written.one(text, field="--config", source=str(path))
     read = documents.validated(Configuration, value, source=path.name)
     seen: set[NodeName] = set()
     checked = [_checked(agent, index, path, seen) for index, agent in enumerate(read.agents)]

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from cotenant_api import errors, files
+from cotenant_api import errors, files, terminal
 
 if TYPE_CHECKING:
     from cotenant_api.graph import Graph
@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Extract, check, write."""
     document = extracted(arguments)
     if arguments.output is None:
-        print(document.to_json())
+        terminal.write(f"{document.to_json()}\n")
     else:
         data = document.packed() if arguments.output.suffix == ".gz" else document.to_json().encode() + b"\n"
         files.replace(arguments.output, data, field="--output")

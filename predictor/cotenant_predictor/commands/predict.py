@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -150,9 +151,9 @@ def _rows(name: str, prediction: "Prediction") -> "Iterator[tuple[tables.Cell, .
             name,
             model,
             row.utilization.q50,
-            row.utilization.upper,
+            math.ceil(row.utilization.upper),
             row.sm_activity.q50,
-            row.sm_activity.upper,
+            math.ceil(row.sm_activity.upper),
             row.memory_mib.q50,
             row.memory_mib.upper,
             f"{row.step_milliseconds:.2f}",
@@ -162,4 +163,4 @@ def _rows(name: str, prediction: "Prediction") -> "Iterator[tuple[tables.Cell, .
 
 
 def _write(line: str) -> None:
-    print(line, flush=True)
+    terminal.write(f"{line}\n")

@@ -127,12 +127,11 @@ def _require_consistent(arguments: argparse.Namespace) -> None:
 
 
 def _print_deployment(arguments: argparse.Namespace, sizes: "Sequence[Size]", server: "Server") -> None:
-    import yaml
-
+    from cotenant_api import written
     from cotenant_predictor.serving import deployment
 
     made = deployment.deployment(sizes[0], server, arguments.rest, image=arguments.image, name=arguments.name)
-    print(yaml.safe_dump(made, sort_keys=False, width=120), end="")
+    print(written.text(made), end="")
 
 
 def _config(path: Path) -> dict[str, Any]:

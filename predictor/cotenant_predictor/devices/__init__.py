@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
-import yaml
 from pydantic import Field
 
-from cotenant_api import documents, errors, suggestions
+from cotenant_api import documents, errors, suggestions, written
 from cotenant_api.names import GPUModel
 
 FILE = "devices.yaml"
@@ -84,10 +83,7 @@ def parse(text: str, *, source: str) -> Mapping[GPUModel, Device]:
     Raises:
         InvalidInputError: no list of rows, a field is wrong, a name occurs twice or `fp32` is missing.
     """
-    try:
-        rows = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise errors.InvalidInputError(source, text[:64], f"must be YAML: {error}") from error
+    rows = written.one(text, field="--devices", source=source)
     if not isinstance(rows, list):
         raise errors.InvalidInputError(source, rows, "must be a list of GPU models")
     found: dict[GPUModel, Device] = {}

@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, get_args
 
-import yaml
 from pydantic import BaseModel
 
-from cotenant_api import errors, names, packingpolicy
+from cotenant_api import errors, names, packingpolicy, written
 from cotenant_api.packingpolicy import PackingPolicy
 
 KIND: Final = "PackingPolicy"
@@ -22,16 +21,15 @@ def read(text: str, *, source: str) -> PackingPolicy:
     Raises:
         InvalidInputError: it is no PackingPolicy, or a field is unknown or wrong; the file and the path are named.
     """
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise errors.InvalidInputError(source, text[:64], f"must be one YAML document: {error}") from error
+    value = written.one(text, field="--policy", source=source)
     if not isinstance(value, dict):
         raise errors.InvalidInputError(source, value, f"must be an object of kind {KIND}")
     for field, wanted in (("apiVersion", names.API_VERSION), ("kind", KIND)):
         if value.get(field) != wanted:
             raise errors.InvalidInputError(f"{source}: {field}", value.get(field), f"must be {wanted}")
     metadata = value.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise errors.InvalidInputError(f"{source}: metadata", metadata, "must be an object")
     if metadata.get("name", packingpolicy.NAME) != packingpolicy.NAME:
         remedy = f"must be {packingpolicy.NAME}: there is one PackingPolicy"
         raise errors.InvalidInputError(f"{source}: metadata.name", metadata["name"], remedy)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cotenant_api import errors, files
+from cotenant_api import errors, files, terminal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         found = redaction.redacted(found, key=secrets.token_bytes(_KEY_BYTES))
     text = found.to_json() + "\n"
     if arguments.out is None:
-        sys.stdout.write(text)
+        terminal.write(text)
     else:
         files.replace(arguments.out, text.encode(), field=_OUT)
     gpus = sum(len(node.gpus) for node in found.nodes)

@@ -1,7 +1,7 @@
 // Predicted against observed: a picture, and the same as a table.
 
 import { byId, draw, make, say, set } from "./dom.js";
-import { count, tenths, tint, whole } from "./words.js";
+import { count, most, tenths, tint, whole } from "./words.js";
 
 const FULL = 100;
 
@@ -52,7 +52,7 @@ export class Accuracy {
     name.addEventListener("click", () => this.#open(row.namespace, row.job, name));
     const error = row.predictedPercent - row.observedPercent;
     const signed = `${error < 0 ? "−" : "+"}${whole(Math.abs(error))}`;
-    const figures = [whole(row.predictedPercent), whole(row.upperPercent), whole(row.observedPercent), row.enough ? signed : `${signed} (${row.aloneSeconds} s)`];
+    const figures = [whole(row.predictedPercent), most(row.upperPercent), whole(row.observedPercent), row.enough ? signed : `${signed} (${row.aloneSeconds} s)`];
     return make("tr", {}, make("th", { scope: "row" }, name), ...figures.map((figure) => make("td", { class: "figure" }, figure)));
   }
 }
@@ -89,7 +89,7 @@ class Scatter {
     for (const row of rows) {
       const key = `${row.namespace}/${row.job}`;
       left.delete(key);
-      const text = `${key}: predicted ${whole(row.predictedPercent)} %, at most ${whole(row.upperPercent)} %, observed ${row.observedPercent} %, ${row.enough}`;
+      const text = `${key}: predicted ${whole(row.predictedPercent)} %, at most ${most(row.upperPercent)} %, observed ${row.observedPercent} %, ${row.enough}`;
       const known = this.#dots.get(key);
       if (known?.text === text) continue;
       known?.dot.remove();

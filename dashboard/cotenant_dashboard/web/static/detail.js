@@ -1,7 +1,7 @@
 // One job, explained in the words of `cotenant why`, as long as it is open.
 
 import { byId, make, say } from "./dom.js";
-import { NONE, tint, whole } from "./words.js";
+import { NONE, most, tint, whole } from "./words.js";
 
 const PAUSE = 1000;
 const WIDE = matchMedia("(min-width: 60rem)");
@@ -124,7 +124,7 @@ function pods(replicas) {
 
 function expected(rows) {
   return table("Predicted by GPU model", ["GPU model", "Predicted %", "At most %", "MiB", "Bound by", "Source"], rows.map((one) => [
-    one.gpuModel, whole(one.utilizationPercent), whole(one.upperPercent), whole(one.memoryMiB), one.regime,
+    one.gpuModel, whole(one.utilizationPercent), most(one.upperPercent), whole(one.memoryMiB), one.regime,
     one.outOfDomain ? `${one.source}, outside of what the model knows well` : one.source]), [1, 2, 3]);
 }
 

@@ -1,7 +1,7 @@
 // Nodes, their GPUs as bars of jobs: booked is the width, predicted is filled, observed is a line below.
 
 import { byId, make, order, say, set, style, unseen } from "./dom.js";
-import { tint, whole } from "./words.js";
+import { most, tint, whole } from "./words.js";
 
 const FULL = 100;
 
@@ -207,7 +207,7 @@ class Block {
     if (alone !== undefined && share > 0) style(this.root, "--alone", `${Math.min(alone / share, 1) * FULL}%`);
     const words = [
       booked === undefined ? "not booked any more" : `booked ${share} %`,
-      predicted === undefined ? "not predicted" : `predicted ${whole(predicted.utilizationPercent)} %, at most ${whole(predicted.upperPercent)} %`,
+      predicted === undefined ? "not predicted" : `predicted ${whole(predicted.utilizationPercent)} %, at most ${most(predicted.upperPercent)} %`,
       alone === undefined ? "not observed alone" : `observed alone ${alone} %`,
     ].join("; ");
     const label = `${tenant.namespace}/${tenant.dljob ?? tenant.pod}: ${words}`;

@@ -6,6 +6,8 @@ const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const TENTHS = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 
 export const whole = (figure) => (figure === null || figure === undefined ? NONE : WHOLE.format(figure));
+/** An upper bound, never below itself. */
+export const most = (bound) => whole(bound === null || bound === undefined ? bound : Math.ceil(bound));
 export const tenths = (figure) => (figure === null || figure === undefined ? NONE : TENTHS.format(figure));
 
 /** "3 jobs"; "1 job". */
