@@ -100,6 +100,7 @@ SUBMIT: Final = (
     wrong("submit {DIR}/missing.json " + OFFLINE, "MODEL", "missing.json", "cannot be read"),
     wrong("submit {DIR}/negative.json " + OFFLINE, "batchSize", "-3", "greater than or equal to 1"),
     wrong("submit {DIR}/graph.json --dry-run", "--image", "must be given"),
+    wrong("submit m:f --batch-size 2 --requests-per-second 5 " + OFFLINE, "5.0", "needs --workload-type Inference"),
     wrong(
         "submit {DIR}/graph.json --gpu-memory 10 " + OFFLINE, "spec.gpuMemory", "'10'", "at least 64Mi", "counts bytes"
     ),
