@@ -165,6 +165,23 @@ OTHERS: Final = (
     wrong(
         "simulate cluster --snapshot {DIR}/a.json --policy {DIR}/odd.yaml", "spec.placement", "'BestFitt'", "'BestFit'"
     ),
+    wrong(
+        "snapshot --kubeconfig {DIR}/dead.conf --prometheus http://[::1", "--prometheus", "http://[::1", "must be a URL"
+    ),
+    wrong("snapshot --kubeconfig {DIR}/dead.conf --prometheus http://h:abc", "--prometheus", "h:abc", "must be a URL"),
+    wrong("snapshot --kubeconfig {DIR}/dead.conf --prometheus 'http://a b/'", "--prometheus", "a b", "must be a URL"),
+    wrong(
+        "snapshot --kubeconfig {DIR}/dead.conf --prometheus http://h --prometheus-token-file {DIR}/binary.json",
+        "--prometheus-token-file",
+        "binary.json",
+        "cannot be read",
+    ),
+    wrong(
+        "snapshot --kubeconfig {DIR}/dead.conf --prometheus http://h --prometheus-token-file {DIR}/open.yaml",
+        "--prometheus-token-file",
+        "open.yaml",
+        "must hold one token",
+    ),
     wrong("simulate waits --seeds x", "--seeds", "'x'", "42-51"),
     wrong("simulate philly --jobs 0", "--jobs", "0", "must be at least 2"),
     wrong("simulate openb --trace-dir {DIR} --trace default", "--trace-dir", "openb_node_list_gpu_node.csv"),
