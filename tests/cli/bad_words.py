@@ -82,6 +82,8 @@ CLUSTER: Final = (
     ),
     wrong("top --interval -1", "--interval", "-1", "must be at least 1"),
     wrong("top --interval nan", "--interval", "nan", "must be at least 1"),
+    wrong("top --interval inf", "--interval", "inf", "at most 86400"),
+    wrong("top --watch --interval 1e10", "--interval", "10000000000.0", "at most 86400"),
     wrong("top --interval soon", "--interval", "'soon'"),
     wrong("top -n Bad_NS", "--namespace", "'Bad_NS'", "lower case letters"),
     wrong("top -o xml", "--output", "'xml'", "'json'"),
