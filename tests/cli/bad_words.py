@@ -39,6 +39,7 @@ FILES: Final = {
     "types.conf": b'{"clusters":3,"contexts":"x"}',
     "empty.conf": b"",
     "dead.conf": CONTEXT.format("https://127.0.0.1:1").encode(),
+    "token.conf": CONTEXT.format("https://127.0.0.1:1").replace('"user":{}', '"user":{"token":"t0\\nken"}').encode(),
     "nowhere.conf": CONTEXT.format("").encode(),
     "name.conf": CONTEXT.format("not a host").encode(),
 }
@@ -66,6 +67,9 @@ CLUSTER: Final = (
     wrong("top --kubeconfig {DIR}/missing.conf", "--kubeconfig", "missing.conf", REMEDY),
     wrong("top --kubeconfig {DIR}/nowhere.conf", "--kubeconfig", "no server that is a URL", REMEDY),
     wrong("top --kubeconfig {DIR}/name.conf", "--kubeconfig", "not a host", REMEDY),
+    wrong("top --kubeconfig {DIR}/token.conf", "--kubeconfig", "must be one line of ASCII", REMEDY),
+    wrong("submit {DIR}/graph.json --image i --kubeconfig {DIR}/token.conf", "must be one line of ASCII", REMEDY),
+    wrong("dashboard --kubeconfig {DIR}/token.conf", "must be one line of ASCII", REMEDY),
     wrong("top --kubeconfig {DIR}/dead.conf --context other", "--context", "'other'", REMEDY),
     wrong("top", "no cluster is known", REMEDY, code=1),
     wrong("why x", "no cluster is known", REMEDY, code=1),
