@@ -269,9 +269,9 @@ class PredictionStatus(documents.Model):
 
     gpu_model: GPUModel | None = None
     """GPU model that it is for."""
-    utilization_percent: Annotated[int, Field(ge=0)] | None = None
+    utilization_percent: Annotated[int, Field(ge=0, le=100)] | None = None
     """GPU utilization of the job alone, as likely above as below."""
-    upper_percent: Annotated[int, Field(ge=0)] | None = None
+    upper_percent: Annotated[int, Field(ge=0, le=100)] | None = None
     """Upper bound of it: what is booked."""
     memory_mib: Annotated[int, Field(ge=0)] | None = Field(default=None, alias="memoryMiB")
     """Upper bound of its GPU memory, in MiB."""

@@ -8,7 +8,8 @@ from pydantic import Field
 from cotenant_api import documents
 from cotenant_api.names import GPUModel, GraphDigest
 
-Percent = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+"""Of one GPU. The predictor caps what it predicts, so that more is a document of somebody else's."""
 
 
 class Source(enum.StrEnum):

@@ -91,7 +91,7 @@ def test_reactive_leaves_a_request_without_prediction_as_it_is() -> None:
     assert booking.cost(share=40, predicted=None, packing=packing(placement="Reactive")) == 40
 
 
-@given(st.sampled_from(packingpolicy.Placement), st.integers(1, 100), st.floats(0, 300))
+@given(st.sampled_from(packingpolicy.Placement), st.integers(1, 100), st.floats(0, 100))
 def test_no_placement_costs_less_than_the_request_or_more_than_a_gpu(
     placement: packingpolicy.Placement, share: int, upper: float
 ) -> None:

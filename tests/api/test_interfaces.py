@@ -107,6 +107,15 @@ def test_a_document_is_written_as_it_was_read(model: type[documents.Document], v
     assert json.loads(read.to_json()) == value
 
 
+@pytest.mark.parametrize("field", ["utilization", "smActivity", "dramActivity", "memoryUtilization"])
+@pytest.mark.parametrize("bound", ["q50", "upper"])
+def test_a_prediction_of_more_than_a_whole_gpu_is_refused(field: str, bound: str) -> None:
+    row = PREDICTION["byGPU"]["NVIDIA-H200"]
+    wrong = PREDICTION | {"byGPU": {"NVIDIA-H200": row | {field: row[field] | {bound: 1.7e308}}}}
+    with pytest.raises(errors.InvalidInputError, match=rf"line 1\.byGPU\.NVIDIA-H200\.{field}\.{bound}: .*100"):
+        prediction.Prediction.from_object(wrong, source="line 1")
+
+
 def test_an_unexplained_null_in_a_measurement_is_refused() -> None:
     with pytest.raises(errors.InvalidInputError, match="null without an entry in reasons: smActivity"):
         measurement.Measurement.from_object(

@@ -74,6 +74,15 @@ def test_a_job_is_explained_in_the_words_of_why_and_again_when_they_change(
     expect(page.get_by_role("button", name="vision/stuck")).to_be_focused()
 
 
+@pytest.mark.parametrize("address", ["#job=%/x", "#job=vision/%E0%A4%A", "#job=/", "#job=a/b/c"])
+def test_an_address_that_names_no_job_shows_the_page_all_the_same(
+    dashboard: serving.Dashboard, cluster: world.World, look: Look, address: str
+) -> None:
+    page = look(f"{dashboard.url}{address}")
+    expect(page.locator("#queue li")).to_have_count(6)
+    expect(page.locator("#detail")).to_be_hidden()
+
+
 def test_all_can_be_done_with_keys_alone(dashboard: serving.Dashboard, cluster: world.World, look: Look) -> None:
     page = look(dashboard.url)
     expect(page.locator("table.bars tbody tr")).to_have_count(24)

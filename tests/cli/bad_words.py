@@ -39,6 +39,7 @@ FILES: Final = {
     "types.conf": b'{"clusters":3,"contexts":"x"}',
     "empty.conf": b"",
     "dead.conf": CONTEXT.format("https://127.0.0.1:1").encode(),
+    "token.conf": CONTEXT.format("https://127.0.0.1:1").replace('"user":{}', '"user":{"token":"t0\\nken"}').encode(),
     "nowhere.conf": CONTEXT.format("").encode(),
     "name.conf": CONTEXT.format("not a host").encode(),
 }
@@ -66,6 +67,9 @@ CLUSTER: Final = (
     wrong("top --kubeconfig {DIR}/missing.conf", "--kubeconfig", "missing.conf", REMEDY),
     wrong("top --kubeconfig {DIR}/nowhere.conf", "--kubeconfig", "no server that is a URL", REMEDY),
     wrong("top --kubeconfig {DIR}/name.conf", "--kubeconfig", "not a host", REMEDY),
+    wrong("top --kubeconfig {DIR}/token.conf", "--kubeconfig", "must be one line of ASCII", REMEDY),
+    wrong("submit {DIR}/graph.json --image i --kubeconfig {DIR}/token.conf", "must be one line of ASCII", REMEDY),
+    wrong("dashboard --kubeconfig {DIR}/token.conf", "must be one line of ASCII", REMEDY),
     wrong("top --kubeconfig {DIR}/dead.conf --context other", "--context", "'other'", REMEDY),
     wrong("top", "no cluster is known", REMEDY, code=1),
     wrong("why x", "no cluster is known", REMEDY, code=1),
@@ -82,6 +86,8 @@ CLUSTER: Final = (
     ),
     wrong("top --interval -1", "--interval", "-1", "must be at least 1"),
     wrong("top --interval nan", "--interval", "nan", "must be at least 1"),
+    wrong("top --interval inf", "--interval", "inf", "at most 86400"),
+    wrong("top --watch --interval 1e10", "--interval", "10000000000.0", "at most 86400"),
     wrong("top --interval soon", "--interval", "'soon'"),
     wrong("top -n Bad_NS", "--namespace", "'Bad_NS'", "lower case letters"),
     wrong("top -o xml", "--output", "'xml'", "'json'"),
@@ -100,6 +106,7 @@ SUBMIT: Final = (
     wrong("submit {DIR}/missing.json " + OFFLINE, "MODEL", "missing.json", "cannot be read"),
     wrong("submit {DIR}/negative.json " + OFFLINE, "batchSize", "-3", "greater than or equal to 1"),
     wrong("submit {DIR}/graph.json --dry-run", "--image", "must be given"),
+    wrong("submit m:f --batch-size 2 --requests-per-second 5 " + OFFLINE, "5.0", "needs --workload-type Inference"),
     wrong(
         "submit {DIR}/graph.json --gpu-memory 10 " + OFFLINE, "spec.gpuMemory", "'10'", "at least 64Mi", "counts bytes"
     ),
@@ -163,6 +170,23 @@ OTHERS: Final = (
     wrong("simulate cluster --snapshot {DIR}/a.json --policy {DIR}/list.yaml", "list.yaml", "of kind PackingPolicy"),
     wrong(
         "simulate cluster --snapshot {DIR}/a.json --policy {DIR}/odd.yaml", "spec.placement", "'BestFitt'", "'BestFit'"
+    ),
+    wrong(
+        "snapshot --kubeconfig {DIR}/dead.conf --prometheus http://[::1", "--prometheus", "http://[::1", "must be a URL"
+    ),
+    wrong("snapshot --kubeconfig {DIR}/dead.conf --prometheus http://h:abc", "--prometheus", "h:abc", "must be a URL"),
+    wrong("snapshot --kubeconfig {DIR}/dead.conf --prometheus 'http://a b/'", "--prometheus", "a b", "must be a URL"),
+    wrong(
+        "snapshot --kubeconfig {DIR}/dead.conf --prometheus http://h --prometheus-token-file {DIR}/binary.json",
+        "--prometheus-token-file",
+        "binary.json",
+        "cannot be read",
+    ),
+    wrong(
+        "snapshot --kubeconfig {DIR}/dead.conf --prometheus http://h --prometheus-token-file {DIR}/open.yaml",
+        "--prometheus-token-file",
+        "open.yaml",
+        "must hold one token",
     ),
     wrong("simulate waits --seeds x", "--seeds", "'x'", "42-51"),
     wrong("simulate philly --jobs 0", "--jobs", "0", "must be at least 2"),

@@ -47,3 +47,8 @@ def test_every_command_has_examples_that_it_takes(parser: argparse.ArgumentParse
 def test_the_help_of_a_command_names_its_purpose(parser: argparse.ArgumentParser, name: str) -> None:
     summary = of(parser, name).description or ""
     assert summary[:8] in of(parser, name).format_help()
+
+
+def test_an_option_of_inference_jobs_names_what_this_command_calls_them(parser: argparse.ArgumentParser) -> None:
+    assert "with --workload-type Inference" in of(parser, "submit").format_help()
+    assert "with --mode Inference" in of(parser, "extract").format_help()

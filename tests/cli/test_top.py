@@ -49,6 +49,15 @@ def test_an_upper_bound_is_never_shown_below_itself() -> None:
     assert row.split()[4:6] == ["40", "55"]
 
 
+def test_a_prediction_of_more_than_a_whole_gpu_is_none_and_said() -> None:
+    huge = {names.PREDICTION: kit.prediction(1.7e308, upper=10.0)}
+    pods = [kit.pod(name, on="GPU-0", notes=huge) for name in ("a", "b")]
+    shown = kit.top(pods=pods, gpunodes=[kit.gpunode(kit.gpu())])
+    (gpu,) = shown.gpus
+    assert (gpu.predicted_percent, gpu.unpredicted_tenants, gpu.booked_share) == (0, 2, 110)
+    assert "utilization.q50: 1.7e+308: " in shown.notes[0]
+
+
 def test_wide_says_what_is_wrong_with_a_gpu() -> None:
     said = text(look=tables.Look(wide=True), **small())
     assert "GPU-1   Xid 79" in said

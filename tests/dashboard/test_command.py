@@ -6,6 +6,7 @@ import pytest
 
 from cotenant_api import cli, errors
 from cotenant_dashboard.commands import dashboard
+from cotenant_dashboard.watching import rights
 from cotenant_dashboard.web import serving
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 -- what is refused
@@ -67,3 +68,10 @@ def test_on_every_address_it_is_asked_by_either_family(host: str) -> None:
         listening.listen()
         with socket.create_connection((host, listening.getsockname()[1]), timeout=10):
             pass
+
+
+def test_help_names_all_rights_that_a_token_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["dashboard", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert [str(right) for right in rights.RIGHTS if str(right) not in said] == []

@@ -156,6 +156,9 @@ def test_it_is_not_ready_before_the_cluster_was_read() -> None:
         assert client.get("readyz").status_code == 200
 
 
+RIGHTS = ("get gpunodes.cotenant.dev", "get packingpolicies.cotenant.dev", "list pods", "list dljobs.cotenant.dev")
+
+
 def verdict(token: str, _source: str) -> Verdict:
     """What an API server would say."""
     if token == "silence":
@@ -190,6 +193,13 @@ def test_who_may_not_look_sees_nothing(guarded: httpx.Client, path: str, header:
     answer = guarded.get(path, headers={} if header is None else {"Authorization": header})
     assert answer.status_code == status
     assert set(answer.json()) == {"problem"}
+
+
+@pytest.mark.parametrize("right", RIGHTS)
+def test_an_account_that_may_not_look_is_told_all_rights_that_it_needs(guarded: httpx.Client, right: str) -> None:
+    said = guarded.get("api/page", headers={"Authorization": "Bearer poor"}).json()["problem"]
+    assert right in said
+    assert "cotenant-viewer" in said
 
 
 def test_who_may_look_sees_the_page(guarded: httpx.Client) -> None:

@@ -1,6 +1,7 @@
 """What the page shows of a cluster: its parts, made of raw objects, and only those again that changed."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from cli import kit as raw
 from cotenant_api import names
 from cotenant_cli.reading import objects
 from cotenant_cli.views import explanation_lines
+from cotenant_dashboard.view import jobs, nodes
 from dashboard import kit
 
 WAITS = "2 GPUs hold 3 jobs, 1 lacks 3.1 GiB; 4th in the queue"
@@ -254,6 +256,69 @@ def test_without_an_observation_there_is_no_error_to_tell(time: kit.Time) -> Non
     kit.tell(page.store, gpunodes=[raw.gpunode(raw.gpu(tenants=[raw.tenant("a")]))], pods=[raw.pod("a", on="GPU-0")])
     page.step()
     assert (kit.parts(page)["accuracy"]["summary"], kit.parts(page)["accuracy"]["rows"]) == (None, [])
+
+
+def test_a_prediction_of_more_than_a_whole_gpu_is_none(time: kit.Time) -> None:
+    page = kit.page(time)
+    huge = {names.PREDICTION: raw.prediction(1.7e308, upper=10.0)}
+    pods = [raw.pod(name, on=f"GPU-{name}", notes=huge) for name in ("a", "b")]
+    kit.tell(page.store, gpunodes=[raw.gpunode(raw.gpu("GPU-a"), raw.gpu("GPU-b", index=1))], pods=pods)
+    page.step()
+    cluster = kit.parts(page)["cluster"]
+    assert (cluster["predictedPercent"], cluster["tenants"]) == (0, 2)
+    assert "team/a: " in cluster["notes"][0]
+
+
+def fails(function: Callable[..., Any], *, for_name: str) -> Callable[..., Any]:
+    """The same function, but for one of its objects."""
+
+    def called(one: Any, *more: Any, **named: Any) -> Any:
+        if one.name == for_name:
+            raise OverflowError("out of range")
+        return function(one, *more, **named)
+
+    return called
+
+
+def test_a_node_that_cannot_be_shown_is_noted_and_ends_no_other(
+    time: kit.Time, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(nodes, "view", fails(nodes.view, for_name="n1"))
+    page = kit.page(time)
+    both = [raw.gpunode(raw.gpu(f"GPU-{name}"), name=name) for name in ("n1", "n2")]
+    kit.tell(page.store, gpunodes=both)
+    page.step()
+    kit.tell(page.store, gpunodes=[raw.gpunode(raw.gpu("GPU-n1", index=1)), both[1]])
+    time.seconds += 1
+    page.step()
+    shown = kit.parts(page)
+    assert [key for key in shown if key.startswith("node/")] == ["node/n2"]
+    assert (shown["cluster"]["nodes"], len(shown["cluster"]["notes"])) == (1, 1)
+    assert "node/n1 cannot be shown" in shown["cluster"]["notes"][0]
+    assert len(caplog.records) == 1  # the same problem again is not
+
+
+def test_a_job_that_cannot_be_shown_is_noted_and_ends_no_other(time: kit.Time, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "view", fails(jobs.view, for_name="a"))
+    page = kit.page(time)
+    kit.tell(page.store, pods=[waiting_pod("a"), waiting_pod("b")])
+    page.step()
+    shown = kit.parts(page)
+    assert [key for key in shown if key.startswith("waiting/")] == ["waiting/team/b"]
+    assert "waiting/team/a cannot be shown" in shown["cluster"]["notes"][0]
+
+
+def test_what_can_be_shown_again_is_noted_no_more(time: kit.Time, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = kit.page(time)
+    with monkeypatch.context() as failing:
+        failing.setattr(nodes, "view", fails(nodes.view, for_name="n1"))
+        kit.tell(page.store, gpunodes=[raw.gpunode(raw.gpu())])
+        page.step()
+    kit.tell(page.store, gpunodes=[raw.gpunode(raw.gpu(health="Suspect"))])
+    time.seconds += 1
+    page.step()
+    assert kit.parts(page)["cluster"]["notes"] == []
+    assert kit.parts(page)["node/n1"]["gpus"][0]["health"] == "Suspect"
 
 
 def test_sums_are_made_again_twice_a_second_at_most(time: kit.Time) -> None:

@@ -39,7 +39,7 @@ def test_blocks_know_their_line_and_lose_their_indentation() -> None:
 
 
 def test_a_console_block_is_its_commands_and_what_each_prints() -> None:
-    first, second = blocks._steps(found()[0])
+    first, second = blocks.steps(found()[0])
     assert first == blocks.Step("first --flag \\\n    value", ("HEAD   OF TABLE",))
     assert second == blocks.Step("second")
 

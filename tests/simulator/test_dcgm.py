@@ -110,7 +110,22 @@ def test_a_server_that_is_not_there_may_be_there_later(server: Callable[..., str
         prometheus.answers("http://127.0.0.1:1", seconds=60)
 
 
-@pytest.mark.parametrize("url", ["ftp://x", "https://", "x://y"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://x",
+        "https://",
+        "x://y",
+        "http://:9090",
+        "http://[::1",
+        "http://h:abc",
+        "http://h:99999",
+        "http://a b/",
+        "http://h/a b",
+        "http://h..x",
+        "http://h\r\nX: y",
+    ],
+)
 def test_what_is_no_url_of_http_is_refused(url: str) -> None:
     with pytest.raises(errors.InvalidInputError, match="must be a URL"):
         prometheus.answers(url, seconds=60)
@@ -149,6 +164,12 @@ def test_gpus_that_nobody_had_and_values_that_are_none_say_nothing() -> None:
         ({dcgm.MEMORY: vector()}, "must hold an answer for"),
         ({dcgm.UTILIZATION: {}}, f"s.{dcgm.UTILIZATION}"),
         ({dcgm.UTILIZATION: {"status": "success", "data": {"result": [{"metric": {}}]}}}, r"data.result\[0\]"),
+        ({dcgm.UTILIZATION: vector(({"namespace": "n", "pod": ["a"]}, [1]))}, r"data.result\[0\].*must be texts"),  # type: ignore[dict-item]
+        ({dcgm.UTILIZATION: vector((OWNER | {"pod": "p" * 300}, [1]))}, r"\.pod: .*at most 253 characters"),
+        (
+            {dcgm.UTILIZATION: vector((OWNER, [1])), dcgm.MEMORY: vector((OWNER, [-5]))},
+            r"s\['team/a'\]\.memoryPeakMiB: -5",
+        ),
     ],
 )
 def test_a_saved_answer_of_another_shape_is_refused_with_its_path(answers: dict[str, Any], path: str) -> None:

@@ -160,6 +160,7 @@ def test_where_nothing_was_recorded_the_page_says_so(tmp_path: Path) -> None:
         (["--policy", "{}", "--context", "c"], "--context: 'c': leave it out with --snapshot"),
         (["--policy", "{}", "--hours", "0"], "--hours: 0: must be at least 1"),
         (["--policy", "{}", "--prometheus", "missing"], "--prometheus: 'missing': cannot be read"),
+        (["--policy", "{}", "--hours", "99999999"], "--hours: 99999999: reaches back before the year 1"),
     ],
 )
 def test_arguments_that_cannot_be_used_are_refused_with_the_remedy(

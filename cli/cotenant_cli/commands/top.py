@@ -24,6 +24,8 @@ examples: cotenant top --watch
 
 _INTERVAL: Final = "--interval"
 _LEAST_SECONDS: Final = 1.0
+_MOST_SECONDS: Final = 86_400.0
+"""A day."""
 _AGAIN: Final = "\x1b[H\x1b[J"
 """To the first place of the screen, and clear what is below."""
 
@@ -43,8 +45,9 @@ def run(arguments: argparse.Namespace) -> int:
     from cotenant_cli.reading import cluster, kube, live
     from cotenant_cli.views import usage, usage_tables
 
-    if not arguments.interval >= _LEAST_SECONDS:
-        raise errors.InvalidInputError(_INTERVAL, arguments.interval, f"must be at least {_LEAST_SECONDS:.0f}")
+    if not _LEAST_SECONDS <= arguments.interval <= _MOST_SECONDS:
+        remedy = f"must be at least {_LEAST_SECONDS:.0f} and at most {_MOST_SECONDS:.0f}"
+        raise errors.InvalidInputError(_INTERVAL, arguments.interval, remedy)
     namespace = None if arguments.namespace is None else output.require_name("--namespace", arguments.namespace)
     lists = kube.Lists(arguments.kubeconfig, arguments.context)
     lists.connection.require_cotenant()

@@ -208,6 +208,7 @@ def _load(configuration: client.Configuration, kubeconfig: Path | None, context:
         )
         if not urllib.parse.urlsplit(str(configuration.host)).hostname:
             raise ValueError(f"the context's cluster has no server that is a URL, but {configuration.host!r}")
+        _require_token(configuration)
         return _namespace(kubeconfig, context)
     except _UNREADABLE as error:
         file = str(kubeconfig or config.KUBE_CONFIG_DEFAULT_LOCATION)
@@ -217,6 +218,13 @@ def _load(configuration: client.Configuration, kubeconfig: Path | None, context:
             raise errors.PermanentError(f"no cluster is known: {file}: {remedy}") from error
         field, value = ("--kubeconfig", file) if context is None else ("--context", context)
         raise errors.InvalidInputError(field, value, remedy) from error
+
+
+def _require_token(configuration: client.Configuration) -> None:
+    """Nothing, if the token of the context's user, where there is one, can stand in a request."""
+    token = configuration.get_api_key_with_prefix("BearerToken", alias="authorization") or ""
+    if not (token.isascii() and token.isprintable()):
+        raise ValueError("the token of the context's user must be one line of ASCII: get it again, without line ends")
 
 
 @contextlib.contextmanager

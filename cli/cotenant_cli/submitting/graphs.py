@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     group = parser.add_argument_group("what a step of the model is; not for a graph document, which says it")
     group.add_argument(_BATCH_SIZE, type=int, metavar="N", help="samples of one step; needed unless MODEL is a graph")
-    extract.configure_step(parser)
+    extract.configure_step(parser, inference="--workload-type Inference")
     # Else nobody could tell `--precision fp32` from no --precision.
     parser.set_defaults(**dict.fromkeys(_step_defaults()))
 

@@ -12,10 +12,9 @@ from typing import Final
 
 import cotenant_api
 from cotenant_api import errors, logs
+from cotenant_dashboard.watching import rights
 
 SUMMARY = "serve a live page of GPUs, tenants, queue and predictions; it reads the cluster and changes nothing"
-EXAMPLES = "example: cotenant dashboard --port 0"
-
 EXAMPLES = """\
 examples: cotenant dashboard
           cotenant dashboard --context training --port 0
@@ -37,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--authenticate",
         action="store_true",
-        help="ask for a bearer token of the cluster, whose account may get gpunodes.cotenant.dev and list all pods",
+        help=f"ask for a bearer token of the cluster, whose account has the rights to {rights.WORDS}",
     )
     parser.add_argument(
         "--allow-host",

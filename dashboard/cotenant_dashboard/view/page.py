@@ -2,14 +2,15 @@
 
 A part is a JSON object: `node/NAME`, `waiting/NAMESPACE/NAME`, and one each of `cluster`, `policy`, `accuracy` and
 `namespaces`. Nodes and waiting jobs are made again when something of them changed, the rest when it is summed up.
+A part that cannot be made says so in the notes of `cluster`, and ends no other part.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from cotenant_api import conditions, packingpolicy
+from cotenant_api import conditions, errors, packingpolicy
 from cotenant_cli.reading import objects
 from cotenant_dashboard.view import accuracy, jobs, metering, nodes, policies
 from cotenant_dashboard.view.parts import Parts
@@ -18,6 +19,7 @@ VERSION: Final = 1
 """Of the parts, for who reads them: keys may be added, it changes when one goes."""
 NOTES_SHOWN: Final = 50
 Key = tuple[str, str]
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,7 @@ class _Known:
     shown: dict[str, nodes.View] = field(default_factory=dict)
     measured: dict[Key, accuracy.Measured] = field(default_factory=dict)
     waiting: set[Key] = field(default_factory=set)
+    problems: dict[str, str] = field(default_factory=dict)
 
 
 class Page:
@@ -54,10 +57,13 @@ class Page:
         release: that made it.
         started: when this page began to count.
         parts: that it fills.
+        failed: called with the key of a part that cannot be made, and why; once for each problem.
     """
 
-    def __init__(self, parts: Parts, *, release: str, started: datetime) -> None:
-        self._parts = parts
+    def __init__(
+        self, parts: Parts, *, release: str, started: datetime, failed: Callable[[str, Exception], None]
+    ) -> None:
+        self._parts, self._failed = parts, failed
         self._release, self._started = release, conditions.timestamp(started)
         self._known = _Known()
         self._meter = metering.Meter()
@@ -80,7 +86,7 @@ class Page:
             self._node(name, found, now)
         for key, job in changed.jobs.items():
             self._job(key, job, now)
-        self._parts.put("policy", policies.part(changed.policy, changed.policy_problem))
+        self._tried("policy", lambda: self._parts.put("policy", policies.part(changed.policy, changed.policy_problem)))
         self._rates = metering.total(view.rates for view in self._known.shown.values())
         self._whole = changed.whole and not any(changed.sources.values())
 
@@ -89,32 +95,62 @@ class Page:
         known = self._known
         views = list(known.shown.values())
         live = (one for view in views for one in view.measured)
-        self._parts.put("accuracy", accuracy.part(live, known.measured.values()))
-        self._parts.put("namespaces", self._namespaces())
-        self._parts.put("cluster", self._cluster(views, changed))
+        self._tried("accuracy", lambda: self._parts.put("accuracy", accuracy.part(live, known.measured.values())))
+        self._tried("namespaces", lambda: self._parts.put("namespaces", self._namespaces()))
+        # Last: its notes say which of the others cannot be made.
+        self._tried("cluster", lambda: self._parts.put("cluster", self._cluster(views, changed)))
 
     def _node(self, name: str, found: tuple[objects.Node, Sequence[objects.Pod]] | None, now: datetime) -> None:
-        if found is None:
+        part = f"node/{name}"
+
+        def made() -> nodes.View | None:
+            if found is None:
+                return None
+            view = nodes.view(*found, now=now)
+            self._parts.put(part, view.part)
+            return view
+
+        view = self._tried(part, made)
+        if view is None:
             self._known.shown.pop(name, None)
-            self._parts.remove(f"node/{name}")
-            return
-        view = nodes.view(*found, now=now)
-        self._known.shown[name] = view
-        self._parts.put(f"node/{name}", view.part)
+            self._parts.remove(part)
+        else:
+            self._known.shown[name] = view
 
     def _job(self, key: Key, job: jobs.Job | None, now: datetime) -> None:
-        view = jobs.View(waiting=None, measured=None) if job is None else jobs.view(job, now=now)
-        named = f"waiting/{key[0]}/{key[1]}"
+        part = f"waiting/{key[0]}/{key[1]}"
+
+        def made() -> jobs.View | None:
+            if job is None:
+                return None
+            view = jobs.view(job, now=now)
+            if view.waiting is not None:
+                self._parts.put(part, view.waiting)
+            return view
+
+        view = self._tried(part, made) or jobs.View(waiting=None, measured=None)
         if view.waiting is None:
             self._known.waiting.discard(key)
-            self._parts.remove(named)
+            self._parts.remove(part)
         else:
             self._known.waiting.add(key)
-            self._parts.put(named, view.waiting)
         if view.measured is None:
             self._known.measured.pop(key, None)
         else:
             self._known.measured[key] = view.measured
+
+    def _tried(self, part: str, make: Callable[[], Made]) -> Made | None:
+        """Return what is made. Where that fails, note it on the page, and return None: no part may end the others."""
+        try:
+            made = make()
+        except Exception as error:  # noqa: BLE001 -- whatever it is, it is told, and the rest of the page goes on
+            problem = f"{part} cannot be shown, the dashboard's log has more: {errors.shortened(repr(error))}"
+            if self._known.problems.get(part) != problem:
+                self._failed(part, error)
+            self._known.problems[part] = problem
+            return None
+        self._known.problems.pop(part, None)
+        return made
 
     def _namespaces(self) -> dict[str, Any]:
         return {
@@ -124,7 +160,7 @@ class Page:
         }
 
     def _cluster(self, views: Sequence[nodes.View], changed: Changed) -> dict[str, Any]:
-        notes = list(_notes(views))
+        notes = [*self._known.problems.values(), *_notes(views)]
         return nodes.totals(views) | {
             "v": VERSION,
             "release": self._release,

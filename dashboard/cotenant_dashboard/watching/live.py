@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +12,8 @@ from cotenant_cli.views import explanation
 from cotenant_dashboard.view.page import Page
 from cotenant_dashboard.view.parts import Change, Parts
 from cotenant_dashboard.watching.store import Store
+
+LOG = logging.getLogger(__name__)
 
 PAUSE_SECONDS: Final = 0.1
 """From one update of the page to the next, at least."""
@@ -40,7 +43,7 @@ class Live:
         self.epoch, self._clock = epoch, clock
         self.store = Store(self._told)
         self._parts = Parts()
-        self.page = Page(self._parts, release=release, started=clock.now())
+        self.page = Page(self._parts, release=release, started=clock.now(), failed=_failed)
         self._counted = clock.seconds()
         self._summed: float | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -115,3 +118,7 @@ class Live:
         loop = self._loop
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._news.set)
+
+
+def _failed(part: str, error: Exception) -> None:
+    LOG.error("the part %s of the page cannot be made", part, exc_info=error)

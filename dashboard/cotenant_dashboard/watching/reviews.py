@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import urllib3.exceptions
 
-from cotenant_api import errors, names
-from cotenant_dashboard.watching import rates
+from cotenant_api import errors
+from cotenant_dashboard.watching import rates, rights
 from cotenant_dashboard.watching.rates import Rate
 from kubernetes import client
 
@@ -28,13 +28,6 @@ WHOLE_RATE: Final = Rate(burst=60, per_second=5)
 SOURCES: Final = 4096
 MAX_TOKEN_BYTES: Final = 16 * 1024
 TIMEOUT_SECONDS: Final = 10.0
-RIGHTS: Final = (
-    ("get", names.GROUP, "gpunodes"),
-    ("list", "", "pods"),
-    ("list", names.GROUP, "dljobs"),
-    ("get", names.GROUP, "packingpolicies"),
-)
-"""What the page shows: verb, group, resource, of the whole cluster."""
 
 
 class Verdict(enum.Enum):
@@ -108,15 +101,15 @@ class Reviews:
         status = self._tokens.create_token_review(review, _request_timeout=TIMEOUT_SECONDS).status
         if status is None or not status.authenticated or status.user is None:
             return Verdict.UNKNOWN
-        return Verdict.ALLOWED if all(self._may(status.user, *right) for right in RIGHTS) else Verdict.FORBIDDEN
+        return Verdict.ALLOWED if all(self._may(status.user, right) for right in rights.RIGHTS) else Verdict.FORBIDDEN
 
-    def _may(self, user: Any, verb: str, group: str, resource: str) -> bool:
+    def _may(self, user: Any, right: rights.Right) -> bool:
         spec = client.V1SubjectAccessReviewSpec(
             user=user.username,
             uid=user.uid,
             groups=user.groups,
             extra=user.extra,
-            resource_attributes=client.V1ResourceAttributes(verb=verb, group=group, resource=resource),
+            resource_attributes=client.V1ResourceAttributes(**right._asdict()),
         )
         review = client.V1SubjectAccessReview(spec=spec)
         status = self._rights.create_subject_access_review(review, _request_timeout=TIMEOUT_SECONDS).status

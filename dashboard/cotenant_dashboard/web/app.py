@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from cotenant_api import errors
 from cotenant_cli.views import explanation_lines
 from cotenant_dashboard.view import words
+from cotenant_dashboard.watching import rights
 from cotenant_dashboard.watching.live import Live
 from cotenant_dashboard.watching.reviews import Verdict
 from cotenant_dashboard.web import assets, events, guards, metrics, sources
@@ -24,9 +25,12 @@ from cotenant_dashboard.web import assets, events, guards, metrics, sources
 SHOWN_AGAIN_SECONDS: Final = 300.0
 """A stream of somebody who had to show a token ends then: a right that was taken away ends with it."""
 _FRESH: Final = {"cache-control": "no-store"}
+_FORBIDDEN: Final = (
+    f"this account needs the rights to {rights.WORDS}: ask an admin to bind the ClusterRole cotenant-viewer to it"
+)
 _PROBLEMS: Final = {
     Verdict.UNKNOWN: (401, "no valid token: `kubectl create token ACCOUNT` makes one"),
-    Verdict.FORBIDDEN: (403, "this account may not get gpunodes.cotenant.dev and list pods of all namespaces"),
+    Verdict.FORBIDDEN: (403, _FORBIDDEN),
     Verdict.LIMITED: (429, "too many tokens that are none: try again in a minute"),
 }
 _PLAIN: Final = (

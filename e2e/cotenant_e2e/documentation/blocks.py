@@ -87,12 +87,26 @@ def run_by(test: str, root: Path) -> Mapping[str, Sequence[Step]]:
     before: Block | None = None
     for block in of_pages(root):
         if block.test == test:
-            found.setdefault(block.page, []).extend(_steps(block))
+            found.setdefault(block.page, []).extend(steps(block))
         elif before is not None and before.test == test and block.page == before.page and block.language == "text":
             last = found[block.page][-1]
             found[block.page][-1] = Step(last.script, (*last.expected, block.text.split("\n")[0]))
         before = block
     return found
+
+
+def steps(block: Block) -> Iterator[Step]:
+    """What a block has a reader type: of `console` each command, of any other language all of it."""
+    if block.language != "console":
+        yield Step(block.text)
+        return
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        lines = part.rstrip("\n").split("\n")
+        size = 1
+        while size < len(lines) and lines[size - 1].endswith("\\"):
+            size += 1
+        expected = tuple(line for line in lines[size:] if line.strip() and line != "...")
+        yield Step("\n".join(lines[:size]), expected)
 
 
 def missing(step: Step, printed: str) -> list[str]:
@@ -105,19 +119,6 @@ def _said(above: str) -> dict[str, str]:
     """Return what the line above a block says of it: fields of `Block`."""
     mark = _MARK.match(above)
     return {} if mark is None else {"test" if mark["verb"] == "run" else "reason": mark["said"]}
-
-
-def _steps(block: Block) -> Iterator[Step]:
-    if block.language != "console":
-        yield Step(block.text)
-        return
-    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
-        lines = part.rstrip("\n").split("\n")
-        size = 1
-        while size < len(lines) and lines[size - 1].endswith("\\"):
-            size += 1
-        expected = tuple(line for line in lines[size:] if line.strip() and line != "...")
-        yield Step("\n".join(lines[:size]), expected)
 
 
 def _squeezed(line: str) -> str:

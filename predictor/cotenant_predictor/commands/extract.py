@@ -58,11 +58,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="graph.json or graph.json.gz; default: standard output"
     )
-    configure_step(parser)
+    configure_step(parser, inference="--mode Inference")
 
 
-def configure_step(parser: argparse.ArgumentParser) -> None:
-    """Add what says more of a step than model, batch size and mode: any command that extracts has it."""
+def configure_step(parser: argparse.ArgumentParser, *, inference: str) -> None:
+    """Add what says more of a step than model, batch size and mode: any command that extracts has it.
+
+    Args:
+        parser: of the command.
+        inference: what a user of the command adds for an inference job.
+    """
     parser.add_argument(
         "--precision",
         choices=("fp32", "tf32", "fp16", "bf16"),
@@ -79,8 +84,9 @@ def configure_step(parser: argparse.ArgumentParser) -> None:
     )
     host.add_argument("--data-on-gpu", action="store_true", help="the data set lies in GPU memory")
     load = parser.add_argument_group("what an inference job is asked for, if known")
-    load.add_argument("--requests-per-second", type=float, metavar="RATE", help="with --mode Inference")
+    load.add_argument("--requests-per-second", type=float, metavar="RATE", help=f"with {inference}")
     load.add_argument("--samples-per-request", type=_positive, default=1, metavar="N", help="default: 1")
+    parser.set_defaults(inference_option=inference)
 
 
 def _configure_inputs(parser: argparse.ArgumentParser) -> None:
@@ -140,6 +146,9 @@ def extracted(arguments: argparse.Namespace) -> "Graph":
     """
     from cotenant_api.graph import Graph
 
+    if arguments.requests_per_second is not None and arguments.mode == "Training":
+        remedy = f"needs {arguments.inference_option}"
+        raise errors.InvalidInputError("--requests-per-second", arguments.requests_per_second, remedy)
     found = _from_onnx(arguments) if arguments.target.endswith(".onnx") else _from_torch(arguments)
     return Graph.from_object(found, source=arguments.target).sealed()
 
@@ -259,8 +268,6 @@ def _needing(module: str, *, extra: str) -> ModuleType:
 def _inference(arguments: argparse.Namespace) -> dict[str, Any] | None:
     if arguments.requests_per_second is None:
         return None
-    if arguments.mode == "Training":
-        raise errors.InvalidInputError("--requests-per-second", arguments.requests_per_second, "needs --mode Inference")
     return {"requestsPerSecond": arguments.requests_per_second, "samplesPerRequest": arguments.samples_per_request}
 
 

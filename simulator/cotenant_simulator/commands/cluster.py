@@ -175,7 +175,10 @@ def _window(
 
     if hours < 1:
         raise errors.InvalidInputError("--hours", hours, "must be at least 1")
-    begin = whole.taken - timedelta(hours=hours)
+    try:
+        begin = whole.taken - timedelta(hours=hours)
+    except OverflowError as error:
+        raise errors.InvalidInputError("--hours", hours, "reaches back before the year 1: name fewer hours") from error
     first = min((case.arrived for case in found), default=begin)
     window = drawing.Window(begin=min(max(begin, first), whole.taken), taken=whole.taken)
     return drawing.inside(found, window), window

@@ -1,6 +1,7 @@
 """`cotenant snapshot`: a cluster as one file, free of secrets, for `cotenant simulate cluster`."""
 
 import argparse
+import functools
 import secrets
 import sys
 from datetime import UTC, datetime
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 from cotenant_api import errors, files, terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from cotenant_simulator.live import snapshot
+
+    History = Callable[[], Mapping[str, Any]]
 
 SUMMARY = "write what packing depends on in a cluster into one file, free of secrets"
 EXAMPLES = "example: cotenant snapshot --redact -o cluster.json"
@@ -76,36 +79,43 @@ def of_cluster(arguments: argparse.Namespace) -> "snapshot.Snapshot":
     from cotenant_cli.reading import kube
     from cotenant_simulator.live import snapshot, taking
 
+    history = _history(arguments)
     lists = kube.Lists(arguments.kubeconfig, arguments.context)
     found = taking.taken(lists, now=datetime.now(UTC).replace(microsecond=0))
     snapshot.require_whole(found, source="cluster")
-    return with_usage(found, arguments)
+    return _with_usage(found, arguments, history)
 
 
 def with_usage(found: "snapshot.Snapshot", arguments: argparse.Namespace) -> "snapshot.Snapshot":
     """With what monitoring says of its pods, where the arguments name one. Pods that are not there are left out."""
-    if arguments.prometheus is None:
+    return _with_usage(found, arguments, _history(arguments))
+
+
+def _with_usage(
+    found: "snapshot.Snapshot", arguments: argparse.Namespace, history: "History | None"
+) -> "snapshot.Snapshot":
+    if history is None:
         return found
     from cotenant_simulator.live import dcgm
 
     wanted = {(pod.namespace, pod.name) for pod in found.pods}
-    usage = dcgm.usage(_answers(arguments), source=str(arguments.prometheus))
+    usage = dcgm.usage(history(), source=str(arguments.prometheus))
     kept = tuple(one for one in usage if (one.namespace, one.pod) in wanted)
     return found.model_copy(update={"usage": kept})
 
 
-def _answers(arguments: argparse.Namespace) -> "Mapping[str, Any]":
+def _history(arguments: argparse.Namespace) -> "History | None":
+    """Return what asks monitoring, where the arguments name one: they are looked at before anything is asked."""
     from cotenant_simulator.live import prometheus
 
-    where: str = arguments.prometheus
+    where: str | None = arguments.prometheus
+    if where is None:
+        return None
     if "://" not in where:
-        return prometheus.saved(Path(where))
+        return functools.partial(prometheus.saved, Path(where))
+    prometheus.require_url(where)
     if arguments.hours < 1:
         raise errors.InvalidInputError("--hours", arguments.hours, "must be at least 1")
-    token, file = "", arguments.prometheus_token_file
-    if file is not None:
-        try:
-            token = file.read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise errors.InvalidInputError(_TOKEN_FILE, str(file), f"cannot be read: {error.strerror}") from error
-    return prometheus.answers(where, seconds=arguments.hours * _SECONDS_PER_HOUR, token=token)
+    file = arguments.prometheus_token_file
+    token = "" if file is None else prometheus.token(file, field=_TOKEN_FILE)
+    return functools.partial(prometheus.answers, where, seconds=arguments.hours * _SECONDS_PER_HOUR, token=token)

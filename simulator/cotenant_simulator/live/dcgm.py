@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, overload
 
-from cotenant_api import errors
-from cotenant_api.names import Namespace
+from cotenant_api import documents, errors
 from cotenant_simulator.live import snapshot
 
 ENGINE: Final = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
@@ -62,13 +61,17 @@ def usage(answers: Mapping[str, Any], *, source: str) -> tuple[snapshot.Usage, .
     busy = {**found.get(UTILIZATION, {}), **found.get(ENGINE, {})}
     active, dram, memory = (found.get(name, {}) for name in (SM_ACTIVE, DRAM_ACTIVE, MEMORY))
     return tuple(
-        snapshot.Usage(
-            namespace=Namespace(owner[0]),
-            pod=owner[1],
-            utilization_percent=_percent(percent),
-            sm_activity_percent=_percent(active.get(owner)),
-            dram_activity_percent=_percent(dram.get(owner)),
-            memory_peak_mib=None if owner not in memory else math.ceil(memory[owner]),
+        documents.validated(
+            snapshot.Usage,
+            {
+                "namespace": owner[0],
+                "pod": owner[1],
+                "utilizationPercent": _percent(percent),
+                "smActivityPercent": _percent(active.get(owner)),
+                "dramActivityPercent": _percent(dram.get(owner)),
+                "memoryPeakMiB": None if owner not in memory else math.ceil(memory[owner]),
+            },
+            source=f"{source}[{errors.shortened('/'.join(owner))}]",
         )
         for owner, percent in sorted(busy.items())
     )
@@ -103,16 +106,18 @@ def _series(answer: Any, *, source: str) -> Iterator[_Series]:
             points = item["values"] if "values" in item else [item["value"]]
             values = [float(value) for _, value in points]
             owner = _owner(labels)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            remedy = "must have the keys metric and value (or values) of a Prometheus answer"
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+            remedy = f"must have the keys metric and value (or values) of a Prometheus answer: {error!r}"
             raise errors.InvalidInputError(f"{source}.data.result[{number}]", item, remedy) from error
         if owner is not None:
             yield _Series(owner, values)
 
 
-def _owner(labels: Mapping[str, str]) -> Owner | None:
+def _owner(labels: Mapping[str, Any]) -> Owner | None:
     for prefix in ("exported_", ""):
         namespace, pod = labels.get(f"{prefix}namespace"), labels.get(f"{prefix}pod")
         if namespace and pod:
+            if not (isinstance(namespace, str) and isinstance(pod, str)):
+                raise TypeError(f"labels {prefix}namespace and {prefix}pod must be texts")
             return namespace, pod
     return None

@@ -2,18 +2,22 @@
 
 import http.client
 import json
+import re
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import SplitResult, urlencode, urlsplit
 
 from cotenant_api import errors
 from cotenant_simulator.live import dcgm
 
 FIELD: Final = "--prometheus"
+_URL: Final = "must be a URL such as http://prometheus.monitoring:9090, or a file"
 TIMEOUT_SECONDS: Final = 30.0
 _MOST_BYTES: Final = 256 << 20
+_PRINTABLE: Final = re.compile("[!-~]+")
+"""ASCII without blanks: what a request line can hold."""
 
 
 def answers(url: str, *, seconds: int, token: str = "") -> Mapping[str, Any]:
@@ -29,7 +33,40 @@ def answers(url: str, *, seconds: int, token: str = "") -> Mapping[str, Any]:
         TemporaryError: there is no answer in time, or one that is no JSON.
         PermanentError: the server refuses.
     """
-    return {metric: _asked(url, dcgm.query(metric, seconds=seconds), token=token) for metric in dcgm.METRICS}
+    parts = require_url(url)
+    return {metric: _asked(parts, dcgm.query(metric, seconds=seconds), token=token) for metric in dcgm.METRICS}
+
+
+def require_url(url: str) -> SplitResult:
+    """Return the parts of a server's URL.
+
+    Raises:
+        InvalidInputError: it is no URL of HTTP.
+    """
+    try:
+        parts = urlsplit(url)
+        # Names and ports that no server can have are found as these are read.
+        host, _ = (parts.hostname or "").encode("idna"), parts.port
+    except ValueError as error:
+        raise errors.InvalidInputError(FIELD, url, f"{_URL}: {error}") from error
+    if parts.scheme not in ("http", "https") or not host or not _PRINTABLE.fullmatch(url):
+        raise errors.InvalidInputError(FIELD, url, _URL)
+    return parts
+
+
+def token(path: Path, *, field: str) -> str:
+    """Return the bearer token that a file holds.
+
+    Raises:
+        InvalidInputError: it cannot be read, or holds none.
+    """
+    try:
+        found = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.InvalidInputError(field, str(path), f"cannot be read: {error}") from error
+    if not _PRINTABLE.fullmatch(found):
+        raise errors.InvalidInputError(field, str(path), "must hold one token: ASCII on one line, without blanks")
+    return found
 
 
 def saved(path: Path) -> Mapping[str, Any]:
@@ -50,10 +87,7 @@ def saved(path: Path) -> Mapping[str, Any]:
     return found
 
 
-def _asked(url: str, query: str, *, token: str) -> Any:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise errors.InvalidInputError(FIELD, url, "must be a URL such as http://prometheus.monitoring:9090, or a file")
+def _asked(parts: SplitResult, query: str, *, token: str) -> Any:
     target = f"{parts.path.rstrip('/')}/api/v1/query?{urlencode({'query': query})}"
     headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
     host = parts.netloc.rpartition("@")[2]
@@ -75,6 +109,6 @@ def _asked(url: str, query: str, *, token: str) -> Any:
         raise errors.PermanentError(f"{FIELD}: {host} answered {status} to {query}: {said}")
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         said = errors.shortened(text.decode(errors="replace"))
         raise errors.PermanentError(f"{FIELD}: {host} answered {query} with no JSON: {said}") from error

@@ -15,6 +15,7 @@ from cotenant_predictor import devices
 
 Count = Annotated[int, Field(ge=0)]
 Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+WholePercent = Annotated[int, Field(ge=0, le=100)]
 Name = Annotated[str, Field(min_length=1, max_length=253)]
 
 
@@ -114,8 +115,8 @@ class Numbers(documents.Model):
     """
 
     gpu_model: GPUModel | None = None
-    utilization_percent: Count | None = None
-    upper_percent: Count | None = None
+    utilization_percent: WholePercent | None = None
+    upper_percent: WholePercent | None = None
     memory_mib: Count | None = Field(default=None, alias="memoryMiB")
     observed_percent: Percent | None = None
     observed_memory_mib: Count | None = Field(default=None, alias="observedMemoryMiB")

@@ -51,7 +51,8 @@ export class Detail {
   /** The job that the address names. */
   fromAddress() {
     const found = /^#job=([^/]+)\/([^/]+)$/.exec(location.hash);
-    if (found !== null) this.open(decodeURIComponent(found[1]), decodeURIComponent(found[2]), null);
+    const [namespace, name] = (found ?? []).slice(1).map(decoded);
+    if (namespace && name) this.open(namespace, name, null);
   }
 
   close() {
@@ -95,6 +96,15 @@ export class Detail {
     if (text === this.#known) return;
     this.#known = text;
     byId("detail-body").replaceChildren(...("problem" in found ? [make("p", { class: "problem" }, found.problem)] : shown(found)));
+  }
+}
+
+/** What a part of an address says; null: it is cut short, or was never one. */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return null;
   }
 }
 
