@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _BATCH_SIZE: Final = "--batch-size"
 _CONFIGURES: Final = {"model_type", "architectures"}
 """One of them stands in each configuration of a Hugging Face model."""
+_INFERENCE: Final = "--workload-type Inference"
+"""The option by which this command takes an inference job."""
 _MODES: Final = {WorkloadType.TRAINING: "Training", WorkloadType.INFERENCE: "Inference"}
 
 
@@ -24,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     group = parser.add_argument_group("what a step of the model is; not for a graph document, which says it")
     group.add_argument(_BATCH_SIZE, type=int, metavar="N", help="samples of one step; needed unless MODEL is a graph")
-    extract.configure_step(parser, inference="--workload-type Inference")
+    extract.configure_step(parser, inference=_INFERENCE)
     # Else nobody could tell `--precision fp32` from no --precision.
     parser.set_defaults(**dict.fromkeys(_step_defaults()))
 
@@ -72,7 +74,7 @@ def _step_defaults() -> dict[str, Any]:
     from cotenant_predictor.commands import extract
 
     parser = argparse.ArgumentParser(add_help=False)
-    extract.configure_step(parser)
+    extract.configure_step(parser, inference=_INFERENCE)
     return vars(parser.parse_args([]))
 
 
