@@ -24,6 +24,7 @@ class Server:
     def __init__(self, folder: Path) -> None:
         self.answers: list[Answer] = []
         self.asked: list[tuple[str, str, dict[str, list[str]], str]] = []
+        self.impersonated: list[list[tuple[str, str]]] = []
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -31,6 +32,7 @@ class Server:
                 parts = urlsplit(self.path)
                 token = self.headers.get("Authorization", "")
                 outer.asked.append((self.command, parts.path, parse_qs(parts.query), token))
+                outer.impersonated.append([one for one in self.headers.items() if one[0].startswith("Impersonate-")])
                 status, body = outer.answers.pop(0)
                 text = body if isinstance(body, bytes) else json.dumps(body).encode()
                 self.send_response(status)
@@ -121,6 +123,58 @@ def test_pods_of_a_node_are_chosen_by_the_server(server: Server, lists: Callable
 def test_a_context_says_which_namespace_is_meant(server: Server) -> None:
     assert kube.Lists(server.kubeconfig, None).namespace == "default"
     assert kube.Lists(server.kubeconfig, "there").namespace == "team"
+
+
+def test_a_file_that_a_kubeconfig_names_is_looked_for_beside_it(server: Server) -> None:
+    config = yaml.safe_load(server.kubeconfig.read_text())
+    config["users"][0]["user"] = {"tokenFile": "token"}
+    server.kubeconfig.write_text(yaml.safe_dump(config))
+    (server.kubeconfig.parent / "token").write_text("fr0m-file")
+    server.answers = [page()]
+    kube.Lists(server.kubeconfig, None)(PATH, name_of)
+    assert [token for *_, token in server.asked] == ["Bearer fr0m-file"]
+
+
+def test_requests_are_those_of_the_user_that_the_kubeconfig_impersonates(server: Server) -> None:
+    config = yaml.safe_load(server.kubeconfig.read_text())
+    config["users"][0]["user"] |= {
+        "as": "Zoë",
+        "as-uid": "7",
+        "as-groups": ["g1", "g2"],
+        "as-user-extra": {"example.com/team 1": ["a", "b"]},
+    }
+    server.kubeconfig.write_text(yaml.safe_dump(config))
+    server.answers = [page()]
+    kube.Lists(server.kubeconfig, None)(PATH, name_of)
+    assert server.impersonated == [
+        [
+            ("Impersonate-User", "Zoë".encode().decode("latin-1")),
+            ("Impersonate-Uid", "7"),
+            ("Impersonate-Group", "g1"),
+            ("Impersonate-Group", "g2"),
+            ("Impersonate-Extra-example.com%2Fteam%201", "a"),
+            ("Impersonate-Extra-example.com%2Fteam%201", "b"),
+        ]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("user", "named"),
+    [
+        ({"as": 5}, "users: u: as: 5"),
+        ({"as": "a\nb"}, "users: u: as: "),
+        ({"as": "a", "as-groups": "g"}, "users: u: as-groups: 'g'"),
+        ({"as": "a", "as-groups": [1]}, "users: u: as-groups: 1"),
+        ({"as": "a", "as-user-extra": ["x"]}, "users: u: as-user-extra: "),
+        ({"as-groups": ["g"]}, "users: u: as: "),
+    ],
+)
+def test_an_impersonation_that_cannot_be_sent_is_refused(server: Server, user: dict[str, Any], named: str) -> None:
+    config = yaml.safe_load(server.kubeconfig.read_text())
+    config["users"][0]["user"] |= user
+    server.kubeconfig.write_text(yaml.safe_dump(config))
+    with pytest.raises(errors.InvalidInputError, match=f"kubeconfig: {named}"):
+        kube.Connection(server.kubeconfig, None)
 
 
 def test_a_kind_that_is_not_installed_has_no_objects(server: Server, lists: Callable[[], kube.Lists]) -> None:

@@ -16,8 +16,9 @@ import urllib3.exceptions
 import yaml
 
 from cotenant_api import errors, lines, names, nesting, paging
-from cotenant_cli.reading import pages
+from cotenant_cli.reading import impersonation, pages
 from kubernetes import client, config
+from kubernetes.config import kube_config
 
 Object = Mapping[str, Any]
 Read = TypeVar("Read")
@@ -32,8 +33,28 @@ _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Of a pod: its token, and its namespace."""
 
 
+class _Client(client.ApiClient):
+    """Sends some headers with every request, whoever makes it; a name may have more than one value.
+
+    The library's own default headers are a dict, and values joined by commas would be the name of one group.
+    """
+
+    def __init__(self, configuration: client.Configuration, headers: impersonation.Headers) -> None:
+        super().__init__(configuration)
+        self._headers = headers
+
+    def call_api(
+        self, method: str, url: str, header_params: Mapping[str, str] | None = None, *more: Any, **options: Any
+    ) -> Any:
+        """Send a request; see the base class."""
+        headers = urllib3.HTTPHeaderDict(header_params or {})
+        for name, value in self._headers:
+            headers.add(name, value)
+        return super().call_api(method, url, headers, *more, **options)
+
+
 class Connection:
-    """To the API server of one cluster.
+    """To the API server of one cluster, as the user of a context, or as whom that user impersonates.
 
     Attributes:
         client: with the address and the credentials.
@@ -54,9 +75,10 @@ class Connection:
         if kubeconfig is None and context is None and _in_a_pod():
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
             self.namespace = (_ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
+            impersonated: impersonation.Headers = ()
         else:
-            self.namespace = _load(configuration, kubeconfig, context)
-        self.client = client.ApiClient(configuration)
+            self.namespace, impersonated = _load(configuration, kubeconfig, context)
+        self.client = _Client(configuration, impersonated)
 
     def get(self, path: str, query: Sequence[tuple[str, str]]) -> tuple[int, dict[str, Any]]:
         """Status and decoded body of an answer; of no JSON object: nothing but its beginning, as a message.
@@ -197,26 +219,37 @@ _UNREADABLE: Final = (
 )
 
 
-def _load(configuration: client.Configuration, kubeconfig: Path | None, context: str | None) -> str:
-    """Read address and credentials from a kubeconfig; its namespace."""
+def _load(
+    configuration: client.Configuration, kubeconfig: Path | None, context: str | None
+) -> tuple[str, impersonation.Headers]:
+    """Read address and credentials from a kubeconfig; return its namespace, and who is impersonated."""
+    file = str(kubeconfig or config.KUBE_CONFIG_DEFAULT_LOCATION)
     try:
-        config.load_kube_config(  # type: ignore[no-untyped-call]
-            config_file=None if kubeconfig is None else str(kubeconfig),
-            context=context,
-            client_configuration=configuration,
-            persist_config=False,
+        merged = kube_config.KubeConfigMerger(file).config  # type: ignore[no-untyped-call]
+        if merged is None:
+            raise config.ConfigException("there is no such file")
+        # No base path: each file that is named is looked for beside the kubeconfig that names it.
+        loader = kube_config.KubeConfigLoader(  # type: ignore[no-untyped-call]
+            merged, active_context=context, config_base_path=None
         )
+        loader.load_and_set(configuration)  # type: ignore[no-untyped-call]
         if not urllib.parse.urlsplit(str(configuration.host)).hostname:
             raise ValueError(f"the context's cluster has no server that is a URL, but {configuration.host!r}")
-        return _namespace(kubeconfig, context)
+        found = loader.current_context["context"]
+        return str(found.get("namespace") or "default"), _impersonated(merged, found.get("user"), source=file)
     except _UNREADABLE as error:
-        file = str(kubeconfig or config.KUBE_CONFIG_DEFAULT_LOCATION)
         said = f"{type(error).__name__}: {errors.shortened(str(error)).strip(_QUOTES)}"
         remedy = f"name a readable kubeconfig and one of its contexts (kubectl config get-contexts): {said}"
         if kubeconfig is None and context is None:
             raise errors.PermanentError(f"no cluster is known: {file}: {remedy}") from error
         field, value = ("--kubeconfig", file) if context is None else ("--context", context)
         raise errors.InvalidInputError(field, value, remedy) from error
+
+
+def _impersonated(merged: kube_config.ConfigNode, user: str | None, *, source: str) -> impersonation.Headers:
+    """Return the headers for whom a user of a kubeconfig impersonates."""
+    found = merged["users"].get_with_name(user, safe=True) if user and "users" in merged else None
+    return impersonation.headers(found["user"].value, source=f"{source}: users: {user}") if found else ()
 
 
 @contextlib.contextmanager
@@ -265,11 +298,3 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
         yield from found.feed(chunk)
     if rest := found.rest():
         yield rest
-
-
-def _namespace(kubeconfig: Path | None, context: str | None) -> str:
-    """Of a context that is there."""
-    file = None if kubeconfig is None else str(kubeconfig)
-    listed, current = config.list_kube_config_contexts(file)  # type: ignore[no-untyped-call]
-    found = current if context is None else next(one for one in listed if one["name"] == context)
-    return str(found["context"].get("namespace") or "default")
