@@ -207,10 +207,18 @@ def test_whose_credentials_are_not_known_is_told_to_log_in(server: Server, lists
         lists()(PATH, name_of)
 
 
-@pytest.mark.parametrize("code", [429, 500, 503])
-def test_other_refusals_are_told_as_they_are(server: Server, lists: Callable[[], kube.Lists], code: int) -> None:
-    server.answers = [status(code, "too busy")] * 9
-    with pytest.raises(errors.CotenantError, match="too busy"):
+@pytest.mark.parametrize("code", [429, 500, 502, 503, 504])
+def test_a_server_that_cannot_answer_now_is_worth_asking_again(
+    server: Server, lists: Callable[[], kube.Lists], code: int
+) -> None:
+    server.answers = [status(code, "too busy")]
+    with pytest.raises(errors.TemporaryError, match=f"GET {PATH}: {code}: 'too busy'"):
+        lists()(PATH, name_of)
+
+
+def test_a_request_that_is_wrong_is_not_worth_repeating(server: Server, lists: Callable[[], kube.Lists]) -> None:
+    server.answers = [status(400, "no such field")]
+    with pytest.raises(errors.PermanentError, match="no such field"):
         lists()(PATH, name_of)
 
 

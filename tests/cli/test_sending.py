@@ -153,6 +153,12 @@ def test_a_version_that_is_refused_is_an_error(server: Server, connection: kube.
         rights.Asked(connection).version()
 
 
+def test_a_version_that_is_not_told_now_is_worth_asking_again(server: Server, connection: kube.Connection) -> None:
+    server.status, server.answer = 503, {"message": "starting"}
+    with pytest.raises(errors.TemporaryError, match="GET /version: 503: 'starting'"):
+        rights.Asked(connection).version()
+
+
 def test_no_answer_is_temporary(server: Server, connection: kube.Connection) -> None:
     server.close()
     with pytest.raises(errors.TemporaryError, match="no answer"):

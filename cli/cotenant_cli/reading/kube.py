@@ -16,7 +16,7 @@ import urllib3.exceptions
 import yaml
 
 from cotenant_api import errors, lines, names, nesting, paging
-from cotenant_cli.reading import impersonation, pages
+from cotenant_cli.reading import answers, impersonation, pages
 from kubernetes import client, config
 from kubernetes.config import kube_config
 
@@ -158,7 +158,7 @@ class Lists:
 
         Raises:
             PermanentError: it refuses, or the list changes faster than it is read.
-            TemporaryError: it gives no answer.
+            TemporaryError: it gives no answer, or cannot do so now.
         """
         selector = f"metadata.name={name}" if name else f"spec.nodeName={node}" if node else ""
         for _ in range(_TRIES):
@@ -179,25 +179,12 @@ class Lists:
             if status == http.client.GONE:
                 return None
             if status != http.client.OK:
-                raise errors.PermanentError(refusal(path, status, answer))
+                raise answers.refusal(path, status, answer)
             found += [one for raw in answer.get("items") or () if (one := read(raw)) is not None]
             limit = paging.larger(limit, self._page)
             following = (answer.get("metadata") or {}).get("continue") or ""
             if not following:
                 return found
-
-
-def refusal(path: str, status: int, answer: Mapping[str, Any]) -> str:
-    """Return what an answer says that is none, with the remedy where there is one."""
-    said = errors.shortened(str(answer.get("message", "")))
-    remedy = _REMEDIES.get(status, "")
-    return f"GET {path}: {status}: {said}{remedy and ': '}{remedy}"
-
-
-_REMEDIES: Final = {
-    http.client.UNAUTHORIZED: "log in again: the cluster does not know these credentials",
-    http.client.FORBIDDEN: "the ClusterRole cotenant-viewer may: ask an admin to bind it to you",
-}
 
 
 def _in_a_pod() -> bool:

@@ -3,7 +3,7 @@
 RefusedError(PermanentError)
 +-- ConflictError    409: others own a field, or it is another object than was thought
 +-- GoneError        404
-TooManyError(TemporaryError)    429: a PodDisruptionBudget is against it, or the server is busy
+TooManyError(NotNowError)    429: a PodDisruptionBudget is against it, or the server is busy
 """
 
 import http.client
@@ -16,7 +16,7 @@ from typing import Any, Final
 import urllib3.exceptions
 
 from cotenant_api import errors, nesting
-from cotenant_cli.reading import kube
+from cotenant_cli.reading import answers, kube
 from kubernetes import client
 
 Object = Mapping[str, Any]
@@ -24,7 +24,6 @@ Object = Mapping[str, Any]
 JSON: Final = "application/json"
 MERGE: Final = "application/merge-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
-BUSY_SECONDS: Final = 5.0
 MAX_MESSAGE: Final = 1024
 
 
@@ -44,12 +43,12 @@ class GoneError(RefusedError):
     """There is no such object, or no such kind."""
 
 
-class TooManyError(errors.TemporaryError):
+class TooManyError(answers.NotNowError):
     """Not now: a PodDisruptionBudget is against it, or the server is busy; `said` is the server's own sentence."""
 
     def __init__(self, message: str, *, said: str) -> None:
         self.said = said
-        super().__init__(message, delay_seconds=BUSY_SECONDS)
+        super().__init__(message, delay_seconds=answers.BUSY_SECONDS)
 
 
 _LACKS_A_RIGHT: Final = re.compile(r'User ".*" cannot ')
@@ -105,8 +104,8 @@ def send(connection: kube.Connection, request: Request) -> dict[str, Any]:
     message = f"{what}: {status}: {said}{_RIGHTS if _LACKS_A_RIGHT.search(said) else ''}"
     if status == http.client.TOO_MANY_REQUESTS:
         raise TooManyError(message, said=said)
-    if status >= http.client.INTERNAL_SERVER_ERROR:
-        raise errors.TemporaryError(message, delay_seconds=BUSY_SECONDS)
+    if answers.passes(status):
+        raise answers.NotNowError(message, delay_seconds=answers.BUSY_SECONDS)
     raise _ERRORS.get(status, RefusedError)(message, said=said)
 
 
