@@ -1,6 +1,7 @@
 """Lists of an API server, page by page: a small server that plays one, with its faults."""
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -220,6 +221,19 @@ def test_a_request_that_is_wrong_is_not_worth_repeating(server: Server, lists: C
     server.answers = [status(400, "no such field")]
     with pytest.raises(errors.PermanentError, match="no such field"):
         lists()(PATH, name_of)
+
+
+def test_a_silent_server_is_waited_for_once_and_for_as_long_as_is_told(server: Server) -> None:
+    config = yaml.safe_load(server.kubeconfig.read_text())
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        config["clusters"][0]["cluster"]["server"] = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        server.kubeconfig.write_text(yaml.safe_dump(config))
+        with pytest.raises(errors.TemporaryError, match=rf"GET {PATH}: no answer within 0\.05 s: look whether"):
+            kube.Lists(server.kubeconfig, None, patience=lambda: 0.05)(PATH, name_of)
+        silent.setblocking(False)
+        silent.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            silent.accept()
 
 
 def test_a_context_that_is_not_there_is_refused(server: Server) -> None:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import urllib3.exceptions
+import urllib3
 import yaml
+from urllib3 import exceptions
 
 from cotenant_api import errors, lines, names, nesting, paging
 from cotenant_cli.reading import answers, impersonation, pages
@@ -25,6 +26,8 @@ Read = TypeVar("Read")
 
 PAGE: Final = 500
 TIMEOUT_SECONDS: Final = 60.0
+_ONE_TRY: Final = urllib3.Retry(total=None, connect=0, read=0, status=0, other=0, redirect=3)
+"""Else urllib3 makes four of them, each with all of the timeout, and waits as long as a Retry-After says."""
 _PART_BYTES: Final = 2**16
 _TRIES: Final = 3
 _QUOTES: Final = "'\""
@@ -59,19 +62,25 @@ class Connection:
     Attributes:
         client: with the address and the credentials.
         namespace: of the context, for names without one.
+        patience: see below.
 
     Args:
         kubeconfig: None: as kubectl chooses it; where there is none, in a pod, its ServiceAccount.
         context: None: the current one.
+        patience: for how many seconds a request that is made now may wait for its answer.
 
     Raises:
         InvalidInputError: there is no such kubeconfig or context.
         PermanentError: none is named, and there is none where kubectl looks.
     """
 
-    def __init__(self, kubeconfig: Path | None, context: str | None) -> None:
+    def __init__(
+        self, kubeconfig: Path | None, context: str | None, *, patience: Callable[[], float] = lambda: TIMEOUT_SECONDS
+    ) -> None:
         configuration = client.Configuration()
         configuration.host = ""
+        configuration.retries = _ONE_TRY
+        self.patience = patience
         if kubeconfig is None and context is None and _in_a_pod():
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
             self.namespace = (_ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
@@ -86,8 +95,9 @@ class Connection:
         Raises:
             TemporaryError: there is none.
         """
-        with _answered(path):
-            answer = self._ask(path, query, TIMEOUT_SECONDS)
+        seconds = self.patience()
+        with _answered(path, seconds):
+            answer = self._ask(path, query, seconds)
             try:
                 data = _read(path, answer.response)
             finally:
@@ -117,8 +127,8 @@ class Connection:
         Raises:
             TemporaryError: there is no answer, or no byte of it for so long.
         """
-        with _answered(path):
-            answer = self._ask(path, query, (TIMEOUT_SECONDS, silence_seconds))
+        with _answered(path, silence_seconds):
+            answer = self._ask(path, query, (self.patience(), silence_seconds))
             try:
                 yield answer.status, _lines(answer.response.stream(amt=None, decode_content=True))
             finally:
@@ -139,8 +149,15 @@ class Lists:
         namespace: of the context, for names without one.
     """
 
-    def __init__(self, kubeconfig: Path | None, context: str | None, *, page: int = PAGE) -> None:
-        self.connection, self._page = Connection(kubeconfig, context), page
+    def __init__(
+        self,
+        kubeconfig: Path | None,
+        context: str | None,
+        *,
+        page: int = PAGE,
+        patience: Callable[[], float] = lambda: TIMEOUT_SECONDS,
+    ) -> None:
+        self.connection, self._page = Connection(kubeconfig, context, patience=patience), page
         self.namespace = self.connection.namespace
 
     def __call__(
@@ -240,22 +257,25 @@ def _impersonated(merged: kube_config.ConfigNode, user: str | None, *, source: s
 
 
 @contextlib.contextmanager
-def _answered(path: str) -> Iterator[None]:
+def _answered(path: str, seconds: float) -> Iterator[None]:
     """Take what fails in the block for a server that gave no answer."""
     try:
         yield
-    except (client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
-        raise no_answer(f"GET {path}", error) from error
+    except (client.ApiException, exceptions.HTTPError, OSError) as error:
+        raise no_answer(f"GET {path}", error, seconds=seconds) from error
 
 
-def no_answer(what: str, error: Exception) -> errors.TemporaryError:
-    """Return the error of a request that got no answer, with the cause alone of what the library says of it."""
-    cause = str(getattr(error, "reason", None) or error)
-    said = cause.rpartition("Failed to establish a new connection: ")[2]
+def no_answer(what: str, error: Exception, *, seconds: float) -> errors.TemporaryError:
+    """Return the error of a request that got no answer in so long, with the cause alone of what the library says."""
+    cause = getattr(error, "reason", None) or error
+    # For urllib3 a connection that is refused is a timeout, too.
+    if isinstance(cause, exceptions.TimeoutError) and not isinstance(cause, exceptions.NewConnectionError):
+        said = f"no answer within {seconds:.3g} s"
+    else:
+        told = str(cause).rpartition("Failed to establish a new connection: ")[2]
+        said = f"no answer: {errors.shortened(told).strip(_QUOTES)}"
     remedy = "look whether the cluster is up, and whether the context is the right one (kubectl config get-contexts)"
-    return errors.TemporaryError(
-        f"{what}: no answer: {errors.shortened(said).strip(_QUOTES)}: {remedy}", delay_seconds=1
-    )
+    return errors.TemporaryError(f"{what}: {said}: {remedy}", delay_seconds=1)
 
 
 def _read(path: str, response: Any) -> bytes:

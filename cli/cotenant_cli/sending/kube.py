@@ -92,11 +92,12 @@ def send(connection: kube.Connection, request: Request) -> dict[str, Any]:
         auth_settings=["BearerToken"],
     )
     what = f"{request.method} {request.path}"
+    seconds = connection.patience()
     try:
-        answer = connection.client.call_api(*asked, _request_timeout=kube.TIMEOUT_SECONDS)
+        answer = connection.client.call_api(*asked, _request_timeout=seconds)
         status, data = answer.status, answer.response.data
     except (client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
-        raise kube.no_answer(what, error) from error
+        raise kube.no_answer(what, error, seconds=seconds) from error
     decoded = _decoded(data)
     if http.client.OK <= status < http.client.MULTIPLE_CHOICES:
         return decoded
