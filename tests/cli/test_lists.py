@@ -180,7 +180,45 @@ def test_an_impersonation_that_cannot_be_sent_is_refused(server: Server, user: d
 
 def test_a_kind_that_is_not_installed_has_no_objects(server: Server, lists: Callable[[], kube.Lists]) -> None:
     server.answers = [status(404)]
+    assert lists()("/apis/example.com/v1/things", name_of) == []
+
+
+def test_a_server_without_what_every_cluster_has_is_the_wrong_one(
+    server: Server, lists: Callable[[], kube.Lists]
+) -> None:
+    server.answers = [status(404, "not found")]
+    with pytest.raises(errors.PermanentError, match=f"GET {PATH}: 404: 'not found': .*is the server the right one"):
+        lists()(PATH, name_of)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"<html>Please log in</html>", "the answer is no JSON object: b'<html>Please log in</html>': is the server"),
+        (b"", "the answer is no JSON object: b'': is the server"),
+        (b"[]", "the answer is no JSON object"),
+        (b"{}", "the answer is no list: is the server the right one"),
+        (b'{"items": {"a": 1}}', "the answer is no list"),
+        (b'{"items": ["a"]}', "the answer is no list"),
+    ],
+)
+def test_an_answer_that_is_no_list_is_not_an_empty_cluster(
+    server: Server, lists: Callable[[], kube.Lists], body: bytes, said: str
+) -> None:
+    server.answers = [(200, body)]
+    with pytest.raises(errors.PermanentError, match=f"GET {PATH}: {said}"):
+        lists()(PATH, name_of)
+
+
+def test_a_list_that_the_server_writes_as_null_is_empty(server: Server, lists: Callable[[], kube.Lists]) -> None:
+    server.answers = [(200, b'{"kind": "PodList", "items": null}')]
     assert lists()(PATH, name_of) == []
+
+
+def test_a_refusal_that_is_no_json_is_told_as_it_is(server: Server, lists: Callable[[], kube.Lists]) -> None:
+    server.answers = [(502, b"<html>Bad Gateway</html>")]
+    with pytest.raises(errors.TemporaryError, match=r"502: .*Bad Gateway"):
+        lists()(PATH, name_of)
 
 
 def test_a_list_that_expired_between_its_pages_is_read_again_from_the_first(

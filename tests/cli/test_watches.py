@@ -203,6 +203,13 @@ def test_a_kind_that_is_not_installed_is_told_with_the_remedy(server: Server, ru
     assert "install the CRDs" in str(run().failures[0])
 
 
+def test_a_page_that_is_no_list_is_told_and_not_taken_for_an_empty_one(server: Server, run: Callable[[], Kept]) -> None:
+    server.pages.append((200, {"message": "log in"}))
+    server.lists(version=8)
+    server.streams.append((200, []))
+    assert "the answer is no list" in str(run().failures[0])
+
+
 def test_an_object_that_is_nested_too_deep_ends_no_watch(server: Server, run: Callable[[], Kept]) -> None:
     deep = event("ADDED", thing("deep", 8, value=1, spec="deep")).replace(
         b'"deep"}}', b"[" * 5000 + b"]" * 5000 + b"}}"

@@ -5,7 +5,6 @@ The only module of the command line, and of the simulator, that may import a Kub
 
 import contextlib
 import http.client
-import json
 import os
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ import urllib3
 import yaml
 from urllib3 import exceptions
 
-from cotenant_api import errors, lines, names, nesting, paging
+from cotenant_api import errors, lines, names, paging
 from cotenant_cli.reading import answers, impersonation, pages
 from kubernetes import client, config
 from kubernetes.config import kube_config
@@ -28,6 +27,8 @@ PAGE: Final = 500
 TIMEOUT_SECONDS: Final = 60.0
 _ONE_TRY: Final = urllib3.Retry(total=None, connect=0, read=0, status=0, other=0, redirect=3)
 """Else urllib3 makes four of them, each with all of the timeout, and waits as long as a Retry-After says."""
+_CORE: Final = "/api/v1/"
+"""Of Kubernetes' own kinds: no API server lacks them."""
 _PART_BYTES: Final = 2**16
 _TRIES: Final = 3
 _QUOTES: Final = "'\""
@@ -90,10 +91,11 @@ class Connection:
         self.client = _Client(configuration, impersonated)
 
     def get(self, path: str, query: Sequence[tuple[str, str]]) -> tuple[int, dict[str, Any]]:
-        """Status and decoded body of an answer; of no JSON object: nothing but its beginning, as a message.
+        """Status and decoded body of an answer; see `answers.decoded`.
 
         Raises:
             TemporaryError: there is none.
+            PermanentError: it is none of an API server.
         """
         seconds = self.patience()
         with _answered(path, seconds):
@@ -102,7 +104,7 @@ class Connection:
                 data = _read(path, answer.response)
             finally:
                 answer.response.close()
-        return answer.status, _decoded(data)
+        return answer.status, answers.decoded(f"GET {path}", answer.status, data)
 
     def require_cotenant(self) -> None:
         """Nothing, if the cluster serves our kinds.
@@ -163,7 +165,7 @@ class Lists:
     def __call__(
         self, path: str, read: Callable[[Object], Read | None], /, *, name: str = "", node: str = ""
     ) -> Sequence[Read]:
-        """Return what was read of each object of a path, where that is something; nothing of a kind that is not known.
+        """Return what was read of each object of a path, where that is something; nothing of a kind that is not there.
 
         A list may be long: its objects are let go as soon as they are read, and may be read again.
 
@@ -191,13 +193,13 @@ class Lists:
         following, limit = "", self._page
         while True:
             status, answer, limit = pages.page(self.connection, path, query, following=following, limit=limit)
-            if status == http.client.NOT_FOUND:
+            if status == http.client.NOT_FOUND and not path.startswith(_CORE):
                 return []
             if status == http.client.GONE:
                 return None
             if status != http.client.OK:
                 raise answers.refusal(path, status, answer)
-            found += [one for raw in answer.get("items") or () if (one := read(raw)) is not None]
+            found += [one for raw in answers.items(path, answer) if (one := read(raw)) is not None]
             limit = paging.larger(limit, self._page)
             following = (answer.get("metadata") or {}).get("continue") or ""
             if not following:
@@ -288,14 +290,6 @@ def _read(path: str, response: Any) -> bytes:
         if left < 0:
             raise pages.TooLargeError(f"GET {path}: the answer has more than {lines.LONGEST} bytes")
     return b"".join(parts)
-
-
-def _decoded(data: bytes) -> dict[str, Any]:
-    try:
-        decoded = json.loads(nesting.bounded(data))
-    except ValueError:
-        decoded = {"message": errors.shortened(data)}
-    return decoded if isinstance(decoded, dict) else {}
 
 
 def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:

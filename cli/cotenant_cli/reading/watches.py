@@ -113,7 +113,7 @@ class Watch(Generic[Read]):
         while True:
             status, page, limit = pages.page(self._source, self._path, (), following=following, limit=limit)
             _raise_for(self._path, status, page)
-            for raw in page.get("items") or ():
+            for raw in answers.items(self._path, page):
                 one = self._read(raw)
                 if one is not None:
                     found[_key(raw)] = one

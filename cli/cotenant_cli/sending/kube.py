@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import urllib3.exceptions
 
-from cotenant_api import errors, nesting
+from cotenant_api import errors
 from cotenant_cli.reading import answers, kube
 from kubernetes import client
 
@@ -79,6 +79,7 @@ def send(connection: kube.Connection, request: Request) -> dict[str, Any]:
         RefusedError: the server refuses, and would do so again.
         TooManyError: it refuses for now.
         TemporaryError: it gives no answer.
+        PermanentError: the answer is none of an API server.
     """
     # The library would write this type's body out by itself only where its text says JSON.
     body = json.dumps(request.body) if request.content_type == APPLY else dict(request.body)
@@ -98,8 +99,8 @@ def send(connection: kube.Connection, request: Request) -> dict[str, Any]:
         status, data = answer.status, answer.response.data
     except (client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
         raise kube.no_answer(what, error, seconds=seconds) from error
-    decoded = _decoded(data)
-    if http.client.OK <= status < http.client.MULTIPLE_CHOICES:
+    decoded = answers.decoded(what, status, data)
+    if answers.is_success(status):
         return decoded
     said = str(decoded.get("message", ""))[:MAX_MESSAGE]
     message = f"{what}: {status}: {said}{_RIGHTS if _LACKS_A_RIGHT.search(said) else ''}"
@@ -108,11 +109,3 @@ def send(connection: kube.Connection, request: Request) -> dict[str, Any]:
     if answers.passes(status):
         raise answers.NotNowError(message, delay_seconds=answers.BUSY_SECONDS)
     raise _ERRORS.get(status, RefusedError)(message, said=said)
-
-
-def _decoded(data: bytes) -> dict[str, Any]:
-    try:
-        decoded = json.loads(nesting.bounded(data))
-    except ValueError:
-        decoded = {"message": errors.shortened(data)}
-    return decoded if isinstance(decoded, dict) else {}
