@@ -1,6 +1,7 @@
-"""What a command may write to: whether it is a terminal with colours, and how wide it is."""
+"""What a command may write to: whether it is a terminal with colours, how wide it is, and whether somebody reads it."""
 
 import os
+import select
 from typing import Final, TextIO
 
 _LEAST: Final = 40
@@ -21,3 +22,31 @@ def width(stream: TextIO) -> int | None:
     except (OSError, ValueError):
         return None
     return found if found >= _LEAST else None
+
+
+def write(text: str, stream: TextIO) -> bool:
+    """Write at once; False: the reader has gone (`cotenant top | head`), and what is written from now on is lost."""
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        discard(stream)
+        return False
+    return True
+
+
+def discard(stream: TextIO) -> None:
+    """Throw away what is left of a stream without a reader: else Python would write it at its exit, and fail there."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def has_reader(stream: TextIO) -> bool:
+    """Return whether a stream is no pipe whose reader has gone."""
+    try:
+        asked = select.poll()
+        asked.register(stream.fileno(), 0)
+        return not asked.poll(0)
+    except (OSError, ValueError):
+        return True

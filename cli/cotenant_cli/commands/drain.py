@@ -1,13 +1,12 @@
 """`cotenant node drain`, for real: progress line by line, then what came of it."""
 
 import argparse
-import functools
 import sys
 import time
 from collections.abc import Iterator
 from typing import Final
 
-from cotenant_api import printable, tables
+from cotenant_api import printable, tables, terminal
 from cotenant_cli.commands import output
 from cotenant_cli.draining import loop
 from cotenant_cli.reading import cluster, kube, objects
@@ -43,18 +42,26 @@ class _Means:
 
 def run(arguments: argparse.Namespace, name: str) -> int:
     """Drain; 1: not in time."""
-    people = arguments.output in (output.TABLE, output.WIDE)
     limits = loop.Limits(end=time.monotonic() + arguments.timeout, force=arguments.force)
     lists = kube.Lists(arguments.kubeconfig, arguments.context, patience=lambda: limits.patience(time.monotonic()))
     lists.connection.require_cotenant()
     means = _Means(lists, name)
-    # What programs read holds the document alone.
-    tell = functools.partial(print, file=sys.stdout if people else sys.stderr, flush=True)
-    found = loop.drain(name, means, limits, tell=lambda line: tell(printable.plain(line)))
+    found = loop.drain(name, means, limits, tell=lambda line: tell(line, arguments.output))
     output.write(
         output.rendered(found, lambda look: _lines(found, look), output.look(arguments.output), output=arguments.output)
     )
     return 0 if found.drained else 1
+
+
+def tell(line: str, form: str) -> None:
+    """Write a line of progress; a drain goes on when nobody reads them any more.
+
+    Args:
+        line: of progress.
+        form: of the output: what programs read holds the document alone.
+    """
+    stream = sys.stdout if form in (output.TABLE, output.WIDE) else sys.stderr
+    terminal.write(f"{printable.plain(line)}\n", stream)
 
 
 def _lines(found: loop.Drained, look: tables.Look) -> Iterator[str]:

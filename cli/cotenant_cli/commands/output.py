@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -65,14 +64,7 @@ def of_object(shown: Mapping[str, Any], output: str) -> str:
 
 def write(text: str) -> bool:
     """Write to standard output; False: who read it has gone (`cotenant top | head`): there is nothing more to do."""
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Else Python would write what is left at its exit, and fail there.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return False
-    return True
+    return terminal.write(text, sys.stdout)
 
 
 def look(output: str) -> tables.Look:
