@@ -22,13 +22,32 @@ _INDENT: Final = 20
 FAILED: Final = 1
 WRONG_ARGUMENTS: Final = 2
 """As argparse exits."""
+NO_READER: Final = 141
+"""As shells tell of a program that SIGPIPE ended."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit code.
 
     2: the arguments, or files that they name, cannot be used. 1: another CotenantError. Both are told in one line.
+    141: whoever read standard output has gone (`cotenant size ... | head`), of what prints by itself.
     """
+    try:
+        try:
+            code = _run(argv)
+        except SystemExit:
+            _flush()
+            raise
+        _flush()
+    except BrokenPipeError:
+        if terminal.has_reader(sys.stdout):
+            raise
+        terminal.discard(sys.stdout)
+        return NO_READER
+    return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
     descriptors.raise_limit()
     words = list(sys.argv[1:] if argv is None else argv)
     commands = entries()
@@ -44,8 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         terminal.prepare()
         code = cast("Command", entry.load()).run(known)
-        # What `print` has kept so far: at Python's exit nobody could say what went wrong.
-        terminal.write("")
+        terminal.flush()
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("cotenant_"):
             raise
@@ -102,6 +120,11 @@ def _told(name: str, summary: str) -> list[str]:
 def _extra(entry: metadata.EntryPoint) -> str:
     """Return the extra that brings a command's dependencies: the command says it, else it is named as its component."""
     return str(getattr(entry.load(), "EXTRA", entry.module.partition(".")[0].removeprefix("cotenant_")))
+
+
+def _flush() -> None:
+    """Write what is left, where there is a standard output, while a failure can be told."""
+    print(end="", flush=True)
 
 
 def _fail(message: str, *, code: int = FAILED) -> int:

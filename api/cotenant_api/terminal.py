@@ -1,9 +1,10 @@
-"""What a command writes to: whether it is a terminal with colours, how wide it is, and what it cannot take."""
+"""What a command writes to: whether it is a terminal with colours, how wide it is, and whether it can take it."""
 
 import codecs
 import io
 import json
 import os
+import select
 import sys
 from typing import Final, TextIO
 
@@ -26,27 +27,63 @@ def prepare() -> None:
         sys.stdout.reconfigure(errors=_ESCAPED)
 
 
-def write(text: str) -> bool:
-    """Write to standard output; False: who read it has gone (`cotenant top | head`): there is nothing more to do.
+def flush() -> None:
+    """Write what `print` has kept so far: at Python's exit nobody could say what went wrong.
+
+    Raises:
+        BrokenPipeError: the reader has gone.
+        PermanentError: standard output takes no more.
+    """
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _full(sys.stdout, error) from error
+
+
+def write(text: str, stream: TextIO | None = None) -> bool:
+    """Write at once; False: the reader has gone (`cotenant top | head`), and what is written from now on is lost.
+
+    Args:
+        text: what to write.
+        stream: where; None: standard output.
 
     Raises:
         PermanentError: it takes no more (`> /dev/full`).
     """
+    target = sys.stdout if stream is None else stream
     try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        target.write(text)
+        target.flush()
     except BrokenPipeError:
-        _discard()
+        discard(target)
         return False
     except OSError as error:
-        _discard()
-        raise errors.PermanentError(f"standard output cannot be written: {error.strerror}") from error
+        raise _full(target, error) from error
     return True
 
 
-def _discard() -> None:
-    """Give up what is left of the output: Python would write it at its exit, and fail there."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def discard(stream: TextIO) -> None:
+    """Throw away what is left of a stream without a reader: else Python would write it at its exit, and fail there."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def _full(stream: TextIO, error: OSError) -> errors.PermanentError:
+    discard(stream)
+    return errors.PermanentError(f"standard output cannot be written: {error.strerror}")
+
+
+def has_reader(stream: TextIO) -> bool:
+    """Return whether a stream is no pipe whose reader has gone."""
+    try:
+        asked = select.poll()
+        asked.register(stream.fileno(), 0)
+        return not asked.poll(0)
+    except (OSError, ValueError):
+        return True
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:

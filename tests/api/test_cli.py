@@ -1,12 +1,15 @@
 """The command line: subcommands from entry points, and errors as one line."""
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
 import cotenant_api
 from cotenant_api import cli
+from cotenant_api.commands import crds
 
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,3 +70,31 @@ def test_help_lists_the_commands_without_any_extra() -> None:
     assert done.returncode == 0
     for command in ("crds", "extract", "predict", "extender", "operator", "simulated-agents", "top", "why"):
         assert command in done.stdout
+
+
+@pytest.fixture
+def abandoned() -> Iterator[int]:
+    """A pipe that nobody reads."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    yield writer
+    os.close(writer)
+
+
+@pytest.mark.parametrize(("argument", "code"), [("crds", 0), ("--help", cli.NO_READER), ("--version", cli.NO_READER)])
+def test_a_reader_that_goes_ends_a_command_without_a_traceback(abandoned: int, argument: str, code: int) -> None:
+    script = f"import sys; from cotenant_api import cli; sys.exit(cli.main([{argument!r}]))"
+    # Buffered, as it is for people: else argparse itself is silent about the pipe.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, stdout=abandoned, stderr=subprocess.PIPE, env=environment, check=False, timeout=60)
+    assert (done.stderr, done.returncode) == (b"", code)
+
+
+def test_another_pipe_that_breaks_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(_: object) -> int:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(crds, "run", run)
+    with pytest.raises(BrokenPipeError):
+        cli.main(["crds"])

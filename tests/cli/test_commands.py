@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -102,6 +103,17 @@ def test_a_server_that_refuses_ends_the_watch() -> None:
 
     with pytest.raises(errors.PermanentError):
         next(top.watched(read, sleep=lambda: None))
+
+
+@pytest.mark.parametrize("form", [output.TABLE, output.JSON])
+def test_a_reader_that_goes_does_not_stop_a_drain(form: str) -> None:
+    script = f"from cotenant_cli.commands import drain\nfor _ in range(3): drain.tell('x', {form!r})\nexit(7)"
+    reader, writer = os.pipe()
+    os.close(reader)
+    out, err = (writer, subprocess.PIPE) if form == output.TABLE else (subprocess.PIPE, writer)
+    done = subprocess.run([sys.executable, "-c", script], stdout=out, stderr=err, check=False, timeout=60)
+    os.close(writer)
+    assert (done.stderr or b"", done.returncode) == (b"", 7)
 
 
 def test_a_reader_that_goes_ends_the_command_without_an_error() -> None:

@@ -11,7 +11,7 @@ from cli import installed, kit
 from cotenant_api import errors, findings, names
 from cotenant_cli import checks
 from cotenant_cli.checks import admission, crds, pod_security
-from cotenant_cli.reading import installation, kinds, renewals
+from cotenant_cli.reading import answers, installation, kinds, renewals
 
 ROOT = Path(__file__).parents[2]
 ERROR, WARNING = findings.Level.ERROR, findings.Level.WARNING
@@ -370,13 +370,18 @@ class Asked:
         return right.verb == "list"
 
 
-def test_everything_that_is_asked_for_is_read_once_and_what_is_refused_is_told() -> None:
+@pytest.mark.parametrize(
+    "refusal",
+    [errors.PermanentError("403"), answers.NotNowError("500", delay_seconds=1)],
+    ids=["for good", "for now"],
+)
+def test_everything_that_is_asked_for_is_read_once_and_what_is_refused_is_told(refusal: errors.CotenantError) -> None:
     asked: list[tuple[str, str]] = []
 
     def lists(path: str, read: Any, /, *, name: str = "", node: str = "") -> list[Any]:
         asked.append((path, name))
         if "resourcequotas" in path:
-            raise errors.PermanentError("403")
+            raise refusal
         return []
 
     seen = installation.read(
@@ -384,7 +389,7 @@ def test_everything_that_is_asked_for_is_read_once_and_what_is_refused_is_told()
     )
     assert len(asked) == len(set(asked))
     assert ("/apis/coordination.k8s.io/v1/namespaces/cotenant-system/leases", "") in asked
-    assert seen.unread == {kinds.QUOTAS: "403"}
+    assert seen.unread == {kinds.QUOTAS: str(refusal)}
     assert set(seen.rights.values()) == {True, False}
 
 

@@ -13,7 +13,7 @@ from cotenant_cli.sending import kube as sending
 
 Answer = Callable[[objects.Pod, bool], Exception | None]
 GANG = {names.GANG: '{"v":1,"name":"g","size":2}'}
-LIMITS = loop.Limits(timeout_seconds=10, force=False)
+LIMITS = loop.Limits(end=10, force=False)
 
 
 def owned(name: str, *, gang: bool = False, owner: str = "Job") -> kit.Object:
@@ -145,12 +145,28 @@ def test_a_server_that_does_not_answer_is_asked_again() -> None:
     assert told[1] == "API server: no answer"
 
 
+def test_evictions_that_are_not_answered_end_when_time_is_up() -> None:
+    def is_silent(*_: object) -> Exception:
+        node.clock += 4
+        return errors.TemporaryError("no answer", delay_seconds=1)
+
+    node = Node(*(owned(f"p{index}") for index in range(9)), answer=is_silent)
+    found, _ = drained(node)
+    assert not found.drained
+    assert len(node.asked) == 3
+
+
+@pytest.mark.parametrize(("now", "seconds"), [(0, 60), (940, 60), (995, 5), (999.9, 1), (1002, 1)])
+def test_no_request_waits_for_much_longer_than_the_drain_may(now: float, seconds: float) -> None:
+    assert loop.Limits(end=1000, force=False).patience(now) == pytest.approx(seconds)
+
+
 def test_pods_that_nobody_makes_again_are_left_before_anything_has_changed() -> None:
     node = Node(kit.pod("alone", on="GPU-0"))
     with pytest.raises(errors.InvalidInputError, match=r"--force: False: nobody makes team/alone again"):
         drained(node)
     assert not node.cordoned
-    found, _ = drained(node, loop.Limits(timeout_seconds=10, force=True))
+    found, _ = drained(node, loop.Limits(end=10, force=True))
     assert found.drained
 
 

@@ -1,6 +1,7 @@
 """Lists of an API server, page by page: a small server that plays one, with its faults."""
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +25,7 @@ class Server:
     def __init__(self, folder: Path) -> None:
         self.answers: list[Answer] = []
         self.asked: list[tuple[str, str, dict[str, list[str]], str]] = []
+        self.impersonated: list[list[tuple[str, str]]] = []
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -31,6 +33,7 @@ class Server:
                 parts = urlsplit(self.path)
                 token = self.headers.get("Authorization", "")
                 outer.asked.append((self.command, parts.path, parse_qs(parts.query), token))
+                outer.impersonated.append([one for one in self.headers.items() if one[0].startswith("Impersonate-")])
                 status, body = outer.answers.pop(0)
                 text = body if isinstance(body, bytes) else json.dumps(body).encode()
                 self.send_response(status)
@@ -123,9 +126,99 @@ def test_a_context_says_which_namespace_is_meant(server: Server) -> None:
     assert kube.Lists(server.kubeconfig, "there").namespace == "team"
 
 
+def test_a_file_that_a_kubeconfig_names_is_looked_for_beside_it(server: Server) -> None:
+    config = yaml.safe_load(server.kubeconfig.read_text())
+    config["users"][0]["user"] = {"tokenFile": "token"}
+    server.kubeconfig.write_text(yaml.safe_dump(config))
+    (server.kubeconfig.parent / "token").write_text("fr0m-file")
+    server.answers = [page()]
+    kube.Lists(server.kubeconfig, None)(PATH, name_of)
+    assert [token for *_, token in server.asked] == ["Bearer fr0m-file"]
+
+
+def test_requests_are_those_of_the_user_that_the_kubeconfig_impersonates(server: Server) -> None:
+    config = yaml.safe_load(server.kubeconfig.read_text())
+    config["users"][0]["user"] |= {
+        "as": "Zoë",
+        "as-uid": "7",
+        "as-groups": ["g1", "g2"],
+        "as-user-extra": {"example.com/team 1": ["a", "b"]},
+    }
+    server.kubeconfig.write_text(yaml.safe_dump(config))
+    server.answers = [page()]
+    kube.Lists(server.kubeconfig, None)(PATH, name_of)
+    assert server.impersonated == [
+        [
+            ("Impersonate-User", "Zoë".encode().decode("latin-1")),
+            ("Impersonate-Uid", "7"),
+            ("Impersonate-Group", "g1"),
+            ("Impersonate-Group", "g2"),
+            ("Impersonate-Extra-example.com%2Fteam%201", "a"),
+            ("Impersonate-Extra-example.com%2Fteam%201", "b"),
+        ]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("user", "named"),
+    [
+        ({"as": 5}, "users: u: as: 5"),
+        ({"as": "a\nb"}, "users: u: as: "),
+        ({"as": "a", "as-groups": "g"}, "users: u: as-groups: 'g'"),
+        ({"as": "a", "as-groups": [1]}, "users: u: as-groups: 1"),
+        ({"as": "a", "as-user-extra": ["x"]}, "users: u: as-user-extra: "),
+        ({"as-groups": ["g"]}, "users: u: as: "),
+    ],
+)
+def test_an_impersonation_that_cannot_be_sent_is_refused(server: Server, user: dict[str, Any], named: str) -> None:
+    config = yaml.safe_load(server.kubeconfig.read_text())
+    config["users"][0]["user"] |= user
+    server.kubeconfig.write_text(yaml.safe_dump(config))
+    with pytest.raises(errors.InvalidInputError, match=f"kubeconfig: {named}"):
+        kube.Connection(server.kubeconfig, None)
+
+
 def test_a_kind_that_is_not_installed_has_no_objects(server: Server, lists: Callable[[], kube.Lists]) -> None:
     server.answers = [status(404)]
+    assert lists()("/apis/example.com/v1/things", name_of) == []
+
+
+def test_a_server_without_what_every_cluster_has_is_the_wrong_one(
+    server: Server, lists: Callable[[], kube.Lists]
+) -> None:
+    server.answers = [status(404, "not found")]
+    with pytest.raises(errors.PermanentError, match=f"GET {PATH}: 404: 'not found': .*is the server the right one"):
+        lists()(PATH, name_of)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"<html>Please log in</html>", "the answer is no JSON object: b'<html>Please log in</html>': is the server"),
+        (b"", "the answer is no JSON object: b'': is the server"),
+        (b"[]", "the answer is no JSON object"),
+        (b"{}", "the answer is no list: is the server the right one"),
+        (b'{"items": {"a": 1}}', "the answer is no list"),
+        (b'{"items": ["a"]}', "the answer is no list"),
+    ],
+)
+def test_an_answer_that_is_no_list_is_not_an_empty_cluster(
+    server: Server, lists: Callable[[], kube.Lists], body: bytes, said: str
+) -> None:
+    server.answers = [(200, body)]
+    with pytest.raises(errors.PermanentError, match=f"GET {PATH}: {said}"):
+        lists()(PATH, name_of)
+
+
+def test_a_list_that_the_server_writes_as_null_is_empty(server: Server, lists: Callable[[], kube.Lists]) -> None:
+    server.answers = [(200, b'{"kind": "PodList", "items": null}')]
     assert lists()(PATH, name_of) == []
+
+
+def test_a_refusal_that_is_no_json_is_told_as_it_is(server: Server, lists: Callable[[], kube.Lists]) -> None:
+    server.answers = [(502, b"<html>Bad Gateway</html>")]
+    with pytest.raises(errors.TemporaryError, match=r"502: .*Bad Gateway"):
+        lists()(PATH, name_of)
 
 
 def test_a_list_that_expired_between_its_pages_is_read_again_from_the_first(
@@ -153,11 +246,32 @@ def test_whose_credentials_are_not_known_is_told_to_log_in(server: Server, lists
         lists()(PATH, name_of)
 
 
-@pytest.mark.parametrize("code", [429, 500, 503])
-def test_other_refusals_are_told_as_they_are(server: Server, lists: Callable[[], kube.Lists], code: int) -> None:
-    server.answers = [status(code, "too busy")] * 9
-    with pytest.raises(errors.CotenantError, match="too busy"):
+@pytest.mark.parametrize("code", [429, 500, 502, 503, 504])
+def test_a_server_that_cannot_answer_now_is_worth_asking_again(
+    server: Server, lists: Callable[[], kube.Lists], code: int
+) -> None:
+    server.answers = [status(code, "too busy")]
+    with pytest.raises(errors.TemporaryError, match=f"GET {PATH}: {code}: 'too busy'"):
         lists()(PATH, name_of)
+
+
+def test_a_request_that_is_wrong_is_not_worth_repeating(server: Server, lists: Callable[[], kube.Lists]) -> None:
+    server.answers = [status(400, "no such field")]
+    with pytest.raises(errors.PermanentError, match="no such field"):
+        lists()(PATH, name_of)
+
+
+def test_a_silent_server_is_waited_for_once_and_for_as_long_as_is_told(server: Server) -> None:
+    config = yaml.safe_load(server.kubeconfig.read_text())
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        config["clusters"][0]["cluster"]["server"] = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        server.kubeconfig.write_text(yaml.safe_dump(config))
+        with pytest.raises(errors.TemporaryError, match=rf"GET {PATH}: no answer within 0\.05 s: look whether"):
+            kube.Lists(server.kubeconfig, None, patience=lambda: 0.05)(PATH, name_of)
+        silent.setblocking(False)
+        silent.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            silent.accept()
 
 
 def test_a_context_that_is_not_there_is_refused(server: Server) -> None:

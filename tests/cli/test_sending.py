@@ -24,7 +24,8 @@ class Server:
     """Answers everything alike, and keeps what it was sent."""
 
     def __init__(self) -> None:
-        self.status, self.answer = 200, dict[str, Any]()
+        self.status = 200
+        self.answer: dict[str, Any] | str = {}
         self.sent: list[tuple[str, str, str, Mapping[str, Any]]] = []
         outer = self
 
@@ -153,7 +154,19 @@ def test_a_version_that_is_refused_is_an_error(server: Server, connection: kube.
         rights.Asked(connection).version()
 
 
+def test_an_answer_that_is_no_object_is_no_success(server: Server, connection: kube.Connection) -> None:
+    server.answer = "Please log in"
+    with pytest.raises(errors.PermanentError, match=r"PATCH /api/v1/nodes/n1: the answer is no JSON object: .*log in"):
+        evicting.cordon(connection, "n1")
+
+
+def test_a_version_that_is_not_told_now_is_worth_asking_again(server: Server, connection: kube.Connection) -> None:
+    server.status, server.answer = 503, {"message": "starting"}
+    with pytest.raises(errors.TemporaryError, match="GET /version: 503: 'starting'"):
+        rights.Asked(connection).version()
+
+
 def test_no_answer_is_temporary(server: Server, connection: kube.Connection) -> None:
     server.close()
-    with pytest.raises(errors.TemporaryError, match="no answer"):
+    with pytest.raises(errors.TemporaryError, match=r"no answer: .*Connection refused"):
         evicting.cordon(connection, "n1")

@@ -185,11 +185,29 @@ def test_a_refusal_names_the_remedy_and_is_followed_by_a_list(server: Server, ru
     assert server.waited[0] == watches.MAX_DELAY_SECONDS
 
 
+@pytest.mark.parametrize(("code", "pause"), [(429, 0.2), (503, 0.2), (400, watches.MAX_DELAY_SECONDS)])
+def test_only_what_may_pass_is_asked_again_soon(
+    server: Server, run: Callable[[], Kept], code: int, pause: float
+) -> None:
+    server.lists(version=7)
+    server.streams += [(code, [b'{"message": "no"}']), (200, [])]
+    server.lists(version=8)
+    run()
+    assert server.waited[0] == pause
+
+
 def test_a_kind_that_is_not_installed_is_told_with_the_remedy(server: Server, run: Callable[[], Kept]) -> None:
     server.pages.append((404, {"message": "the server could not find the requested resource"}))
     server.lists(version=8)
     server.streams.append((200, []))
     assert "install the CRDs" in str(run().failures[0])
+
+
+def test_a_page_that_is_no_list_is_told_and_not_taken_for_an_empty_one(server: Server, run: Callable[[], Kept]) -> None:
+    server.pages.append((200, {"message": "log in"}))
+    server.lists(version=8)
+    server.streams.append((200, []))
+    assert "the answer is no list" in str(run().failures[0])
 
 
 def test_an_object_that_is_nested_too_deep_ends_no_watch(server: Server, run: Callable[[], Kept]) -> None:

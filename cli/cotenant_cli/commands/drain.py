@@ -1,7 +1,6 @@
 """`cotenant node drain`, for real: progress line by line, then what came of it."""
 
 import argparse
-import functools
 import sys
 import time
 from collections.abc import Iterator
@@ -20,8 +19,8 @@ POLL_SECONDS: Final = 2.0
 class _Means:
     """A real cluster and a real clock; see `loop.Means`."""
 
-    def __init__(self, connection: kube.Connection, lists: cluster.Lists, name: str) -> None:
-        self._connection, self._lists, self._name = connection, lists, name
+    def __init__(self, lists: kube.Lists, name: str) -> None:
+        self._connection, self._lists, self._name = lists.connection, lists, name
 
     def seen(self) -> cluster.Seen:
         found = cluster.of_node(self._lists, name=self._name)
@@ -43,22 +42,26 @@ class _Means:
 
 def run(arguments: argparse.Namespace, name: str) -> int:
     """Drain; 1: not in time."""
-    people = arguments.output in (output.TABLE, output.WIDE)
-    lists = kube.Lists(arguments.kubeconfig, arguments.context)
+    limits = loop.Limits(end=time.monotonic() + arguments.timeout, force=arguments.force)
+    lists = kube.Lists(arguments.kubeconfig, arguments.context, patience=lambda: limits.patience(time.monotonic()))
     lists.connection.require_cotenant()
-    means = _Means(
-        kube.Connection(arguments.kubeconfig, arguments.context),
-        lists,
-        name,
-    )
-    # What programs read holds the document alone.
-    tell = functools.partial(print, file=sys.stdout if people else sys.stderr, flush=True)
-    limits = loop.Limits(timeout_seconds=arguments.timeout, force=arguments.force)
-    found = loop.drain(name, means, limits, tell=lambda line: tell(printable.plain(line)))
+    means = _Means(lists, name)
+    found = loop.drain(name, means, limits, tell=lambda line: tell(line, arguments.output))
     terminal.write(
         output.rendered(found, lambda look: _lines(found, look), output.look(arguments.output), output=arguments.output)
     )
     return 0 if found.drained else 1
+
+
+def tell(line: str, form: str) -> None:
+    """Write a line of progress; a drain goes on when nobody reads them any more.
+
+    Args:
+        line: of progress.
+        form: of the output: what programs read holds the document alone.
+    """
+    stream = sys.stdout if form in (output.TABLE, output.WIDE) else sys.stderr
+    terminal.write(f"{printable.plain(line)}\n", stream)
 
 
 def _lines(found: loop.Drained, look: tables.Look) -> Iterator[str]:

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from cotenant_api import documents, errors
 from cotenant_api.names import PodUID
 from cotenant_cli.draining import order
-from cotenant_cli.reading import cluster, objects
+from cotenant_cli.reading import cluster, kube, objects
 from cotenant_cli.sending import kube as sending
+
+_LEAST_SECONDS: Final = 1.0
+"""To look once more when time is up."""
 
 
 class Means(Protocol):
@@ -43,10 +46,14 @@ class Drained(documents.Document):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How far a drain goes: for how long, and whether pods are ended that nobody makes again."""
+    """How far a drain goes: until when by its clock, and whether pods are ended that nobody makes again."""
 
-    timeout_seconds: float
+    end: float
     force: bool
+
+    def patience(self, now: float) -> float:
+        """Return for how many seconds a request may wait for its answer."""
+        return min(max(self.end - now, _LEAST_SECONDS), kube.TIMEOUT_SECONDS)
 
 
 @dataclass(slots=True)
@@ -80,17 +87,17 @@ def drain(name: str, means: Means, limits: Limits, *, tell: Callable[[str], None
     means.cordon()
     progress = _Progress(tell)
     progress.say(f"node/{name}", "cordoned")
-    end = means.now() + limits.timeout_seconds
     while True:
-        seen = _seen_in_time(means, progress, end)
+        seen = _seen_in_time(means, progress, limits.end)
         remaining = [pod for pod in seen.pods if order.leaves(pod)]
         tenants = _tenants(seen)
         if not remaining and not tenants:
             return _outcome(name, seen, progress)
-        if means.now() >= end:
+        if means.now() >= limits.end:
             return _outcome(name, seen, progress)
         for batch in order.batches(pod for pod in remaining if pod.uid not in progress.evicted):
-            _evict(batch, means, progress)
+            if means.now() < limits.end:
+                _evict(batch, means, progress)
         what = f"{len(remaining)} pods to end" if remaining else f"{tenants} tenants to leave the GPUs"
         progress.say(f"node/{name}", f"waits for {what}")
         means.sleep()

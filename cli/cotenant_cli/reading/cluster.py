@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from cotenant_api import errors, names, packingpolicy
-from cotenant_cli.reading import objects
+from cotenant_cli.reading import answers, objects
 
 Object = Mapping[str, Any]
 Read = TypeVar("Read")
@@ -130,9 +130,9 @@ def _fleet(lists: Lists, notes: list[str]) -> tuple[tuple[objects.Node, ...], pa
 
 
 def _if_allowed(read: Callable[[], Sequence[Read]], notes: list[str]) -> list[Read] | None:
-    """None: it may not be read, or is not readable; a note says so."""
+    """None: it may not be read, or not now, or is not readable; a note says so."""
     try:
         return list(read())
-    except (errors.PermanentError, errors.InvalidInputError) as error:
+    except (errors.PermanentError, answers.NotNowError, errors.InvalidInputError) as error:
         notes.append(str(error))
         return None

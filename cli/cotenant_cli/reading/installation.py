@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from cotenant_api import errors
-from cotenant_cli.reading import cluster
+from cotenant_cli.reading import answers, cluster
 
 Object = Mapping[str, Any]
 
@@ -93,7 +93,7 @@ def read(
     rights: Iterable[Right],
     namespace: str,
 ) -> Installation:
-    """Everything that is asked for, as far as the caller may read it.
+    """Return all that is asked for, as far as the caller may read it and the server can answer.
 
     Raises:
         TemporaryError: the API server does not answer.
@@ -105,7 +105,7 @@ def read(
     for source in dict.fromkeys(sources):
         try:
             objects[source] = lists(source.path.format(namespace=namespace), source.kept, name=source.name)
-        except errors.PermanentError as error:
+        except (errors.PermanentError, answers.NotNowError) as error:
             unread[source] = str(error)
     return Installation(
         namespace=namespace,

@@ -5,25 +5,30 @@ The only module of the command line, and of the simulator, that may import a Kub
 
 import contextlib
 import http.client
-import json
 import os
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import urllib3.exceptions
+import urllib3
 import yaml
+from urllib3 import exceptions
 
-from cotenant_api import errors, lines, names, nesting, paging
-from cotenant_cli.reading import pages
+from cotenant_api import errors, lines, names, paging
+from cotenant_cli.reading import answers, impersonation, pages
 from kubernetes import client, config
+from kubernetes.config import kube_config
 
 Object = Mapping[str, Any]
 Read = TypeVar("Read")
 
 PAGE: Final = 500
 TIMEOUT_SECONDS: Final = 60.0
+_ONE_TRY: Final = urllib3.Retry(total=None, connect=0, read=0, status=0, other=0, redirect=3)
+"""Else urllib3 makes four of them, each with all of the timeout, and waits as long as a Retry-After says."""
+_CORE: Final = "/api/v1/"
+"""Of Kubernetes' own kinds: no API server lacks them."""
 _PART_BYTES: Final = 2**16
 _TRIES: Final = 3
 _QUOTES: Final = "'\""
@@ -32,45 +37,74 @@ _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Of a pod: its token, and its namespace."""
 
 
+class _Client(client.ApiClient):
+    """Sends some headers with every request, whoever makes it; a name may have more than one value.
+
+    The library's own default headers are a dict, and values joined by commas would be the name of one group.
+    """
+
+    def __init__(self, configuration: client.Configuration, headers: impersonation.Headers) -> None:
+        super().__init__(configuration)
+        self._headers = headers
+
+    def call_api(
+        self, method: str, url: str, header_params: Mapping[str, str] | None = None, *more: Any, **options: Any
+    ) -> Any:
+        """Send a request; see the base class."""
+        headers = urllib3.HTTPHeaderDict(header_params or {})
+        for name, value in self._headers:
+            headers.add(name, value)
+        return super().call_api(method, url, headers, *more, **options)
+
+
 class Connection:
-    """To the API server of one cluster.
+    """To the API server of one cluster, as the user of a context, or as whom that user impersonates.
 
     Attributes:
         client: with the address and the credentials.
         namespace: of the context, for names without one.
+        patience: see below.
 
     Args:
         kubeconfig: None: as kubectl chooses it; where there is none, in a pod, its ServiceAccount.
         context: None: the current one.
+        patience: for how many seconds a request that is made now may wait for its answer.
 
     Raises:
         InvalidInputError: there is no such kubeconfig or context.
         PermanentError: none is named, and there is none where kubectl looks.
     """
 
-    def __init__(self, kubeconfig: Path | None, context: str | None) -> None:
+    def __init__(
+        self, kubeconfig: Path | None, context: str | None, *, patience: Callable[[], float] = lambda: TIMEOUT_SECONDS
+    ) -> None:
         configuration = client.Configuration()
         configuration.host = ""
+        configuration.retries = _ONE_TRY
+        self.patience = patience
         if kubeconfig is None and context is None and _in_a_pod():
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
             self.namespace = (_ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
+            impersonated: impersonation.Headers = ()
         else:
-            self.namespace = _load(configuration, kubeconfig, context)
-        self.client = client.ApiClient(configuration)
+            self.namespace, impersonated = _load(configuration, kubeconfig, context)
+        self.client = _Client(configuration, impersonated)
 
     def get(self, path: str, query: Sequence[tuple[str, str]]) -> tuple[int, dict[str, Any]]:
-        """Status and decoded body of an answer; of no JSON object: nothing but its beginning, as a message.
+        """Status and decoded body of an answer; see `answers.decoded`.
 
         Raises:
             TemporaryError: there is none.
+            PermanentError: it is none of an API server.
         """
-        with _answered(path):
-            answer = self._ask(path, query, TIMEOUT_SECONDS)
+        seconds = self.patience()
+        with _answered(path, seconds):
+            answer = self._ask(path, query, seconds)
             try:
                 data = _read(path, answer.response)
             finally:
                 answer.response.close()
-        return answer.status, _decoded(data)
+        return answer.status, answers.decoded(f"GET {path}", answer.status, data)
 
     def require_cotenant(self) -> None:
         """Nothing, if the cluster serves our kinds.
@@ -95,8 +129,8 @@ class Connection:
         Raises:
             TemporaryError: there is no answer, or no byte of it for so long.
         """
-        with _answered(path):
-            answer = self._ask(path, query, (TIMEOUT_SECONDS, silence_seconds))
+        with _answered(path, silence_seconds):
+            answer = self._ask(path, query, (self.patience(), silence_seconds))
             try:
                 yield answer.status, _lines(answer.response.stream(amt=None, decode_content=True))
             finally:
@@ -117,14 +151,21 @@ class Lists:
         namespace: of the context, for names without one.
     """
 
-    def __init__(self, kubeconfig: Path | None, context: str | None, *, page: int = PAGE) -> None:
-        self.connection, self._page = Connection(kubeconfig, context), page
+    def __init__(
+        self,
+        kubeconfig: Path | None,
+        context: str | None,
+        *,
+        page: int = PAGE,
+        patience: Callable[[], float] = lambda: TIMEOUT_SECONDS,
+    ) -> None:
+        self.connection, self._page = Connection(kubeconfig, context, patience=patience), page
         self.namespace = self.connection.namespace
 
     def __call__(
         self, path: str, read: Callable[[Object], Read | None], /, *, name: str = "", node: str = ""
     ) -> Sequence[Read]:
-        """Return what was read of each object of a path, where that is something; nothing of a kind that is not known.
+        """Return what was read of each object of a path, where that is something; nothing of a kind that is not there.
 
         A list may be long: its objects are let go as soon as they are read, and may be read again.
 
@@ -136,7 +177,7 @@ class Lists:
 
         Raises:
             PermanentError: it refuses, or the list changes faster than it is read.
-            TemporaryError: it gives no answer.
+            TemporaryError: it gives no answer, or cannot do so now.
         """
         selector = f"metadata.name={name}" if name else f"spec.nodeName={node}" if node else ""
         for _ in range(_TRIES):
@@ -152,30 +193,17 @@ class Lists:
         following, limit = "", self._page
         while True:
             status, answer, limit = pages.page(self.connection, path, query, following=following, limit=limit)
-            if status == http.client.NOT_FOUND:
+            if status == http.client.NOT_FOUND and not path.startswith(_CORE):
                 return []
             if status == http.client.GONE:
                 return None
             if status != http.client.OK:
-                raise errors.PermanentError(refusal(path, status, answer))
-            found += [one for raw in answer.get("items") or () if (one := read(raw)) is not None]
+                raise answers.refusal(path, status, answer)
+            found += [one for raw in answers.items(path, answer) if (one := read(raw)) is not None]
             limit = paging.larger(limit, self._page)
             following = (answer.get("metadata") or {}).get("continue") or ""
             if not following:
                 return found
-
-
-def refusal(path: str, status: int, answer: Mapping[str, Any]) -> str:
-    """Return what an answer says that is none, with the remedy where there is one."""
-    said = errors.shortened(str(answer.get("message", "")))
-    remedy = _REMEDIES.get(status, "")
-    return f"GET {path}: {status}: {said}{remedy and ': '}{remedy}"
-
-
-_REMEDIES: Final = {
-    http.client.UNAUTHORIZED: "log in again: the cluster does not know these credentials",
-    http.client.FORBIDDEN: "the ClusterRole cotenant-viewer may: ask an admin to bind it to you",
-}
 
 
 def _in_a_pod() -> bool:
@@ -197,21 +225,26 @@ _UNREADABLE: Final = (
 )
 
 
-def _load(configuration: client.Configuration, kubeconfig: Path | None, context: str | None) -> str:
-    """Read address and credentials from a kubeconfig; its namespace."""
+def _load(
+    configuration: client.Configuration, kubeconfig: Path | None, context: str | None
+) -> tuple[str, impersonation.Headers]:
+    """Read address and credentials from a kubeconfig; return its namespace, and who is impersonated."""
+    file = str(kubeconfig or config.KUBE_CONFIG_DEFAULT_LOCATION)
     try:
-        config.load_kube_config(  # type: ignore[no-untyped-call]
-            config_file=None if kubeconfig is None else str(kubeconfig),
-            context=context,
-            client_configuration=configuration,
-            persist_config=False,
+        merged = kube_config.KubeConfigMerger(file).config  # type: ignore[no-untyped-call]
+        if merged is None:
+            raise config.ConfigException("there is no such file")
+        # No base path: each file that is named is looked for beside the kubeconfig that names it.
+        loader = kube_config.KubeConfigLoader(  # type: ignore[no-untyped-call]
+            merged, active_context=context, config_base_path=None
         )
+        loader.load_and_set(configuration)  # type: ignore[no-untyped-call]
         if not urllib.parse.urlsplit(str(configuration.host)).hostname:
             raise ValueError(f"the context's cluster has no server that is a URL, but {configuration.host!r}")
         _require_token(configuration)
-        return _namespace(kubeconfig, context)
+        found = loader.current_context["context"]
+        return str(found.get("namespace") or "default"), _impersonated(merged, found.get("user"), source=file)
     except _UNREADABLE as error:
-        file = str(kubeconfig or config.KUBE_CONFIG_DEFAULT_LOCATION)
         said = f"{type(error).__name__}: {errors.shortened(str(error)).strip(_QUOTES)}"
         remedy = f"name a readable kubeconfig and one of its contexts (kubectl config get-contexts): {said}"
         if kubeconfig is None and context is None:
@@ -227,23 +260,32 @@ def _require_token(configuration: client.Configuration) -> None:
         raise ValueError("the token of the context's user must be one line of ASCII: get it again, without line ends")
 
 
+def _impersonated(merged: kube_config.ConfigNode, user: str | None, *, source: str) -> impersonation.Headers:
+    """Return the headers for whom a user of a kubeconfig impersonates."""
+    found = merged["users"].get_with_name(user, safe=True) if user and "users" in merged else None
+    return impersonation.headers(found["user"].value, source=f"{source}: users: {user}") if found else ()
+
+
 @contextlib.contextmanager
-def _answered(path: str) -> Iterator[None]:
+def _answered(path: str, seconds: float) -> Iterator[None]:
     """Take what fails in the block for a server that gave no answer."""
     try:
         yield
-    except (client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
-        raise no_answer(f"GET {path}", error) from error
+    except (client.ApiException, exceptions.HTTPError, OSError) as error:
+        raise no_answer(f"GET {path}", error, seconds=seconds) from error
 
 
-def no_answer(what: str, error: Exception) -> errors.TemporaryError:
-    """Return the error of a request that got no answer, with the cause alone of what the library says of it."""
-    cause = str(getattr(error, "reason", None) or error)
-    said = cause.rpartition("Failed to establish a new connection: ")[2]
+def no_answer(what: str, error: Exception, *, seconds: float) -> errors.TemporaryError:
+    """Return the error of a request that got no answer in so long, with the cause alone of what the library says."""
+    cause = getattr(error, "reason", None) or error
+    # For urllib3 a connection that is refused is a timeout, too.
+    if isinstance(cause, exceptions.TimeoutError) and not isinstance(cause, exceptions.NewConnectionError):
+        said = f"no answer within {seconds:.3g} s"
+    else:
+        told = str(cause).rpartition("Failed to establish a new connection: ")[2]
+        said = f"no answer: {errors.shortened(told).strip(_QUOTES)}"
     remedy = "look whether the cluster is up, and whether the context is the right one (kubectl config get-contexts)"
-    return errors.TemporaryError(
-        f"{what}: no answer: {errors.shortened(said).strip(_QUOTES)}: {remedy}", delay_seconds=1
-    )
+    return errors.TemporaryError(f"{what}: {said}: {remedy}", delay_seconds=1)
 
 
 def _read(path: str, response: Any) -> bytes:
@@ -258,14 +300,6 @@ def _read(path: str, response: Any) -> bytes:
     return b"".join(parts)
 
 
-def _decoded(data: bytes) -> dict[str, Any]:
-    try:
-        decoded = json.loads(nesting.bounded(data))
-    except ValueError:
-        decoded = {"message": errors.shortened(data)}
-    return decoded if isinstance(decoded, dict) else {}
-
-
 def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """Yield what stands between line ends; the last line may have none. One that is too long is left out."""
     found = lines.Lines()
@@ -273,11 +307,3 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
         yield from found.feed(chunk)
     if rest := found.rest():
         yield rest
-
-
-def _namespace(kubeconfig: Path | None, context: str | None) -> str:
-    """Of a context that is there."""
-    file = None if kubeconfig is None else str(kubeconfig)
-    listed, current = config.list_kube_config_contexts(file)  # type: ignore[no-untyped-call]
-    found = current if context is None else next(one for one in listed if one["name"] == context)
-    return str(found["context"].get("namespace") or "default")

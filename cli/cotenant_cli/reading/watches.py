@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from cotenant_api import errors, nesting, paging
-from cotenant_cli.reading import pages
+from cotenant_cli.reading import answers, pages
 
 Object = Mapping[str, Any]
 Read = TypeVar("Read")
@@ -29,6 +29,12 @@ MAX_DELAY_SECONDS: Final = 10.0
 PAUSE_SECONDS: Final = 0.05
 """Between two watches, so that a server that ends each at once is not flooded."""
 _EXPIRED: Final = (http.client.GONE, http.client.GATEWAY_TIMEOUT)
+_READER: Final = "manifests/rbac/viewer.yaml has the role that a reader needs"
+_REMEDIES: Final = {
+    http.client.UNAUTHORIZED: _READER,
+    http.client.FORBIDDEN: _READER,
+    http.client.NOT_FOUND: "install the CRDs of Cotenant (manifests/crds)",
+}
 
 
 class Source(pages.Source, Protocol):
@@ -107,7 +113,7 @@ class Watch(Generic[Read]):
         while True:
             status, page, limit = pages.page(self._source, self._path, (), following=following, limit=limit)
             _raise_for(self._path, status, page)
-            for raw in page.get("items") or ():
+            for raw in answers.items(self._path, page):
                 one = self._read(raw)
                 if one is not None:
                     found[_key(raw)] = one
@@ -174,10 +180,4 @@ def _raise_for(path: str, status: int, answer: Mapping[str, Any]) -> None:
         return
     if status in _EXPIRED:
         raise _GoneError
-    said = f"GET {path}: {status}: {errors.shortened(str(answer.get('message', '')))}"
-    if status in (http.client.FORBIDDEN, http.client.UNAUTHORIZED):
-        remedy = "manifests/rbac/viewer.yaml has the role that a reader needs"
-        raise errors.PermanentError(f"{said}: {remedy}")
-    if status == http.client.NOT_FOUND:
-        raise errors.PermanentError(f"{said}: install the CRDs of Cotenant (manifests/crds)")
-    raise errors.TemporaryError(said, delay_seconds=1)
+    raise answers.refusal(path, status, answer, remedies=_REMEDIES)

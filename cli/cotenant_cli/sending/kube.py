@@ -3,7 +3,7 @@
 RefusedError(PermanentError)
 +-- ConflictError    409: others own a field, or it is another object than was thought
 +-- GoneError        404
-TooManyError(TemporaryError)    429: a PodDisruptionBudget is against it, or the server is busy
+TooManyError(NotNowError)    429: a PodDisruptionBudget is against it, or the server is busy
 """
 
 import http.client
@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import urllib3.exceptions
 
-from cotenant_api import errors, nesting
-from cotenant_cli.reading import kube
+from cotenant_api import errors
+from cotenant_cli.reading import answers, kube
 from kubernetes import client
 
 Object = Mapping[str, Any]
@@ -24,7 +24,6 @@ Object = Mapping[str, Any]
 JSON: Final = "application/json"
 MERGE: Final = "application/merge-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
-BUSY_SECONDS: Final = 5.0
 MAX_MESSAGE: Final = 1024
 
 
@@ -44,12 +43,12 @@ class GoneError(RefusedError):
     """There is no such object, or no such kind."""
 
 
-class TooManyError(errors.TemporaryError):
+class TooManyError(answers.NotNowError):
     """Not now: a PodDisruptionBudget is against it, or the server is busy; `said` is the server's own sentence."""
 
     def __init__(self, message: str, *, said: str) -> None:
         self.said = said
-        super().__init__(message, delay_seconds=BUSY_SECONDS)
+        super().__init__(message, delay_seconds=answers.BUSY_SECONDS)
 
 
 _LACKS_A_RIGHT: Final = re.compile(r'User ".*" cannot ')
@@ -80,6 +79,7 @@ def send(connection: kube.Connection, request: Request) -> dict[str, Any]:
         RefusedError: the server refuses, and would do so again.
         TooManyError: it refuses for now.
         TemporaryError: it gives no answer.
+        PermanentError: the answer is none of an API server.
     """
     # The library would write this type's body out by itself only where its text says JSON.
     body = json.dumps(request.body) if request.content_type == APPLY else dict(request.body)
@@ -93,26 +93,19 @@ def send(connection: kube.Connection, request: Request) -> dict[str, Any]:
         auth_settings=["BearerToken"],
     )
     what = f"{request.method} {request.path}"
+    seconds = connection.patience()
     try:
-        answer = connection.client.call_api(*asked, _request_timeout=kube.TIMEOUT_SECONDS)
+        answer = connection.client.call_api(*asked, _request_timeout=seconds)
         status, data = answer.status, answer.response.data
     except (client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
-        raise kube.no_answer(what, error) from error
-    decoded = _decoded(data)
-    if http.client.OK <= status < http.client.MULTIPLE_CHOICES:
+        raise kube.no_answer(what, error, seconds=seconds) from error
+    decoded = answers.decoded(what, status, data)
+    if answers.is_success(status):
         return decoded
     said = str(decoded.get("message", ""))[:MAX_MESSAGE]
     message = f"{what}: {status}: {said}{_RIGHTS if _LACKS_A_RIGHT.search(said) else ''}"
     if status == http.client.TOO_MANY_REQUESTS:
         raise TooManyError(message, said=said)
-    if status >= http.client.INTERNAL_SERVER_ERROR:
-        raise errors.TemporaryError(message, delay_seconds=BUSY_SECONDS)
+    if answers.passes(status):
+        raise answers.NotNowError(message, delay_seconds=answers.BUSY_SECONDS)
     raise _ERRORS.get(status, RefusedError)(message, said=said)
-
-
-def _decoded(data: bytes) -> dict[str, Any]:
-    try:
-        decoded = json.loads(nesting.bounded(data))
-    except ValueError:
-        decoded = {"message": errors.shortened(data)}
-    return decoded if isinstance(decoded, dict) else {}

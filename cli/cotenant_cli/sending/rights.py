@@ -6,8 +6,7 @@ The latter is a POST by which nothing changes: a SelfSubjectAccessReview is answ
 import http.client
 from typing import Any
 
-from cotenant_api import errors
-from cotenant_cli.reading import installation, kube
+from cotenant_cli.reading import answers, installation, kube
 from cotenant_cli.sending import kube as sending
 
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -24,11 +23,11 @@ class Asked:
 
         Raises:
             PermanentError: the server refuses.
-            TemporaryError: it does not answer.
+            TemporaryError: it does not answer, or cannot do so now.
         """
         status, answer = self._connection.get("/version", ())
         if status != http.client.OK:
-            raise errors.PermanentError(kube.refusal("/version", status, answer))
+            raise answers.refusal("/version", status, answer)
         return answer
 
     def may(self, right: installation.Right) -> bool:

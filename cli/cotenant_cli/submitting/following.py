@@ -10,13 +10,12 @@ from typing import Any, Final, Protocol
 
 from cotenant_api import errors, names, printable
 from cotenant_api.dljob import Phase
+from cotenant_cli.reading import answers
 
 POLL_SECONDS: Final = 1.0
 SILENCE_SECONDS: Final = 30.0
 """Of a log, until it is looked whether its pod is there still."""
 ENDS: Final = frozenset({Phase.SUCCEEDED.value, Phase.FAILED.value})
-_NOT_NOW: Final = frozenset({429, 500, 502, 503, 504})
-"""Answers of an API server that has others to give later."""
 _TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
 _RUNS: Final = Phase.RUNNING.value
 
@@ -97,7 +96,7 @@ class Follower:
             code, found = self.source.get(path, ())
         except errors.TemporaryError:
             return None
-        if code in _NOT_NOW:
+        if answers.passes(code):
             return None
         if code != http.client.OK:
             said = errors.shortened(str(found.get("message", "")))
