@@ -5,12 +5,14 @@ import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cotenant_api import errors
 from cotenant_e2e import progress
-from cotenant_e2e.imaging import build, catalog, engines
-from cotenant_e2e.imaging.build import Built
+from cotenant_e2e.imaging import catalog, engines
+
+if TYPE_CHECKING:
+    from cotenant_e2e.imaging.build import Built
 
 SUMMARY = "push images and chart to a registry of yours, by digest; check the Python package"
 ARCHITECTURES: Final = ("amd64", "arm64")
@@ -74,8 +76,10 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-def _built(arguments: Namespace) -> Mapping[str, Sequence[Built]]:
+def _built(arguments: Namespace) -> "Mapping[str, Sequence[Built]]":
     """Return the images by architecture; what is unchanged is not built again."""
+    from cotenant_e2e.imaging import build
+
     found = {}
     for architecture in arguments.architectures or ARCHITECTURES:
         other = "" if architecture == engines.NATIVE else architecture
