@@ -6,7 +6,7 @@ import logging
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -86,10 +86,10 @@ def run(settings: service.Settings, *, kubeconfig: str | None, ports: Ports) -> 
         CotenantError: a port is taken, or the kubeconfig cannot be used.
     """
     with contextlib.ExitStack() as opened:
-        listening = opened.enter_context(_bound(_loopback, ports.scheduler, field="--port"))
+        listening = opened.enter_context(_bound(HOST, ports.scheduler, field="--port"))
         asked = None
         if ports.monitoring is not None:
-            asked = opened.enter_context(_bound(addresses.bound, ports.monitoring, field="--metrics-port"))
+            asked = opened.enter_context(_bound(addresses.EVERY, ports.monitoring, field="--metrics-port"))
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve(settings, kubeconfig, listening=listening, asked=asked, readers=ports.readers))
 
@@ -165,20 +165,9 @@ async def _ended(working: asyncio.Task[None]) -> int:
     return 0
 
 
-def _bound(bind: Callable[[int], socket.socket], port: int, *, field: str) -> socket.socket:
+def _bound(host: str, port: int, *, field: str) -> socket.socket:
     try:
-        return bind(port)
+        return addresses.bound(port, host=host)
     except (OSError, OverflowError) as error:
         remedy = f"stop what listens there, or choose another port with {field}"
         raise errors.InvalidInputError(field, port, f"{remedy} ({error})") from error
-
-
-def _loopback(port: int) -> socket.socket:
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((HOST, port))
-    except BaseException:
-        listening.close()
-        raise
-    return listening

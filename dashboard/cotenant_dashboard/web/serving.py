@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import signal
 import socket
@@ -57,21 +56,10 @@ class Door:
             InvalidInputError: the port is taken, or the address is not of this machine.
         """
         try:
-            return addresses.bound(self.port) if self.address == addresses.EVERY else self._bound()
+            return addresses.bound(self.port, host=self.address)
         except (OSError, OverflowError) as error:
             remedy = f"stop what listens there, or choose another port with --port (0: any that is free) ({error})"
             raise errors.InvalidInputError("--port", self.port, remedy) from error
-
-    def _bound(self) -> socket.socket:
-        family = socket.AF_INET6 if ipaddress.ip_address(self.address).version == 6 else socket.AF_INET
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind((self.address, self.port))
-        except BaseException:
-            listening.close()
-            raise
-        return listening
 
     def guard(self, limited: listeners.Door) -> Callable[..., asyncio.Protocol]:
         """Return the protocol of its connections: HTTP, within TLS where there is a certificate."""
