@@ -244,6 +244,15 @@ def refuse(cluster: Cluster, message: str | None) -> None:
     quotas.fail_replicas(cluster.server, deployment, message, time=cluster.time.text())
 
 
+async def edited_after_an_hour_of_refusals(cluster: Cluster) -> None:
+    """A service whose former template a quota has refused for an hour, and whose present one is new."""
+    await serve(cluster)
+    refuse(cluster, NO_QUOTA)
+    await cluster.advance(3600)
+    edit(cluster, "busybox:2")
+    await cluster.settle()
+
+
 async def test_what_a_deployment_still_says_of_a_former_template_stalls_no_other(cluster: Cluster) -> None:
     cluster.apply(objects.dljob("serve", workloadType="Inference"))
     await cluster.settle()
@@ -259,22 +268,14 @@ async def test_what_a_deployment_still_says_of_a_former_template_stalls_no_other
 
 
 async def test_what_a_deployment_still_says_of_a_former_template_takes_no_former_pod(cluster: Cluster) -> None:
-    await serve(cluster)
-    refuse(cluster, NO_QUOTA)
-    await cluster.advance(3600)
-    edit(cluster, "busybox:2")
-    await cluster.settle()
+    await edited_after_an_hour_of_refusals(cluster)
     refuse(cluster, None)
     await cluster.advance(3600)
     assert surge(cluster) is None
 
 
 async def test_a_refusal_counts_from_when_the_present_template_met_it(cluster: Cluster) -> None:
-    await serve(cluster)
-    refuse(cluster, NO_QUOTA)
-    await cluster.advance(3600)
-    edit(cluster, "busybox:2")
-    await cluster.settle()
+    await edited_after_an_hour_of_refusals(cluster)
     refuse(cluster, NO_QUOTA)
     await cluster.advance(40)
     assert surge(cluster) is None
@@ -343,11 +344,7 @@ async def test_a_deployment_that_has_seen_an_edit_and_made_no_replica_set_of_it_
     cluster: Cluster,
 ) -> None:
     """As after a change of template and replicas at once, of a paused one, or where none can be made."""
-    await serve(cluster)
-    refuse(cluster, NO_QUOTA)
-    await cluster.advance(3600)
-    edit(cluster, "busybox:2")
-    await cluster.settle()
+    await edited_after_an_hour_of_refusals(cluster)
     cluster.see_deployments()
     await cluster.advance(3600)
     assert surge(cluster) is None
